@@ -1,0 +1,1 @@
+"""Recipes of the models under models/bundled: translators, mask filler, entailment classifier."""

@@ -1,0 +1,1 @@
+"""Contracts that every stage depends on: records, params, shards, errors, runtime."""

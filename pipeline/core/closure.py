@@ -1,0 +1,53 @@
+"""The import closure of a module inside this project: what a stage depends on (law 2), and its fingerprint (law 4)."""
+
+import ast
+import functools
+import hashlib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder that holds dvc.yaml and the package `pipeline`."""
+
+
+def _file_of(module: str) -> Path | None:
+    base = ROOT.joinpath(*module.split("."))
+    for file in (base.with_suffix(".py"), base / "__init__.py"):
+        if file.is_file():
+            return file
+    return None
+
+
+def _imported(file: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in names if name.split(".")[0] == "pipeline"}
+
+
+@functools.cache
+def import_closure(module: str) -> tuple[Path, ...]:
+    """Files of `module` and of all that it imports from this project, sorted, as absolute paths.
+
+    Package `__init__.py` files count only where a package itself is imported by name; ours hold docstrings alone.
+    """
+    found: set[Path] = set()
+    waiting = [module]
+    while waiting:
+        file = _file_of(waiting.pop())
+        if file is None or file in found:
+            continue
+        found.add(file)
+        waiting += sorted(_imported(file))
+    return tuple(sorted(file for file in found if file.name != "__init__.py"))
+
+
+@functools.cache
+def code_fingerprint(module: str) -> str:
+    """SHA-256 over the closure's file names and bytes: changes when any line that the stage can run changes."""
+    digest = hashlib.sha256()
+    for file in import_closure(module):
+        digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()

@@ -1,0 +1,95 @@
+"""Fixed schemas of every intermediate (law 3): names, types, nullability; units and meaning beside each field."""
+
+import pyarrow
+
+
+def _field(name: str, kind: pyarrow.DataType, nullable: bool = False) -> pyarrow.Field:
+    return pyarrow.field(name, kind, nullable=nullable)
+
+
+_text, _int, _real = pyarrow.string(), pyarrow.int32(), pyarrow.float32()
+
+SEGMENTS = pyarrow.schema(
+    [
+        _field("segment_id", _text),  # "<page id>-<number of the sentence on the page>"
+        _field("title", _text),  # title of the article
+        _field("text", _text),  # one sentence, plain text
+    ]
+)
+
+PAIRS = pyarrow.schema(
+    [
+        _field("pair_id", _text),  # unique; "<segment_id>/<technique tag>", with "/drop" behind a word-dropped copy
+        _field("segment_id", _text),
+        _field("reference", _text),  # z
+        _field("candidate", _text),  # z~
+        _field("technique", _text),  # "mask_fill" or "backtranslate"; word dropping keeps its parent's
+        _field("pivot", _text, True),  # "fr" or "de" where backtranslated
+        _field("mask_style", _text, True),  # "random" or "span" where mask-filled
+        _field("masks", _int, True),  # number of masks filled
+        _field("dropped_words", _int),  # 0 where no words were dropped
+        _field("parent_id", _text, True),  # pair_id of the pair that words were dropped from
+    ]
+)
+
+SIGNAL_COLUMNS: dict[str, tuple[str, ...]] = {
+    "bleu": ("bleu",),
+    "rouge": ("rouge_precision", "rouge_recall", "rouge_fmeasure"),
+    "bertscore": ("bertscore_precision", "bertscore_recall", "bertscore_f1"),
+    "backtranslation": (
+        "backtranslation_fr_reference_candidate",  # mean log P per token of z~, given z's translation; nats, <= 0
+        "backtranslation_fr_candidate_reference",
+        "backtranslation_de_reference_candidate",
+        "backtranslation_de_candidate_reference",
+    ),
+    "entailment": ("entailment_entail", "entailment_contradict", "entailment_neutral"),  # probabilities, sum 1
+    "flag": ("flag_backtranslation", "flag_mask_fill"),  # one-hot, sum 1
+}
+"""Signal group -> its columns, in the order of the paper's table 1 (nine tasks in six groups, section 4.2)."""
+
+
+def signal_schema(signal: str) -> pyarrow.Schema:
+    """`pair_id` and the float32 columns of one signal; rows stand in the order of the pair shard."""
+    return pyarrow.schema([_field("pair_id", _text), *(_field(c, _real) for c in SIGNAL_COLUMNS[signal])])
+
+
+RATINGS = pyarrow.schema(
+    [
+        _field("rating_id", _text),  # unique
+        _field("corpus", _text),  # "wmt15", "webnlg17", "sample", or the name of an own file
+        _field("split", _text),  # "train", "validation" or "test"
+        _field("aspect", _text),  # what was judged: "adequacy" (WMT), "fluency", "grammar", "semantics" (WebNLG)
+        _field("reference", _text),  # never empty
+        _field("other_references", pyarrow.list_(_text)),  # further references, often none
+        _field("candidate", _text),  # may be empty: a void prediction
+        _field("source", _text, True),
+        _field("language_pair", _text, True),  # "de-en"
+        _field("system", _text, True),  # "a+b" where several systems gave the same output
+        _field("segment", _text, True),  # identifier of the segment inside corpus and language pair
+        _field("raw", pyarrow.float64(), True),  # the judges' own scale, 0-100 in WMT, higher is better
+        _field("z", pyarrow.float64(), True),  # standardised by judge
+        _field("score", pyarrow.float64()),  # the training target: z where known, else raw divided by its scale
+    ]
+)
+
+PREDICTIONS = pyarrow.schema(
+    [
+        _field("rating_id", _text),
+        _field("metric", _text),  # "bleurt/all", "sentbleu", "chrf++", ...
+        _field("score", pyarrow.float64()),  # higher is better (TER is negated)
+    ]
+)
+
+AGREEMENT = pyarrow.schema(
+    [
+        _field("corpus", _text),  # "wmt17", "sample", …
+        _field("aspect", _text),
+        _field("metric", _text),  # as in PREDICTIONS
+        _field("language_pair", _text),  # "de-en", or "average": the mean over pairs
+        _field("statistic", _text),  # "kendall" (tau-b), "pearson", "spearman", "darr"; in [-1, 1]
+        _field("value", pyarrow.float64()),
+        _field("low", pyarrow.float64()),  # bounds of the bootstrap interval
+        _field("high", pyarrow.float64()),
+        _field("count", _int),  # rated segments behind the value (for darr: pairs of them)
+    ]
+)

@@ -1,0 +1,171 @@
+"""Runs a stage shard by shard, resumably and in parallel (law 4).
+
+A finished shard lies under `.work/<stage>/` under a name derived from its inputs, its parameters and the stage's code.
+A run that was killed finds it there; when all shards are done they are moved into the stage's output, which therefore
+is the same whether the run was killed or not. Counts of rows travel the same way (law 6).
+"""
+
+import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from tqdm import tqdm
+
+from pipeline.core import closure, runtime
+from pipeline.core.errors import StorageError
+from pipeline.core.shards import shard_name, write_shard
+
+WORK = Path(".work")
+"""Where unfinished stages keep their finished shards; git-ignored, safe to delete between runs."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One shard's table and its row accounts: `rows_in`, `rows_out` and `dropped` by reason; they must add up."""
+
+    table: pyarrow.Table
+    rows_in: int
+    rows_out: int
+    dropped: dict[str, int]
+
+    def __post_init__(self) -> None:
+        assert self.rows_in == self.rows_out + sum(self.dropped.values()), (self.rows_in, self.rows_out, self.dropped)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A stage's work: `function(index, inputs, params)` makes shard `index` out of `inputs[index]`.
+
+    `function` is a module-level callable (worker processes import it); `inputs[i]` are the files that shard i reads,
+    and `params` a frozen dataclass. `module` is the stage's module name, whose code is part of every fingerprint.
+    """
+
+    module: str
+    function: Callable[[int, Sequence[Path], Any], Outcome]
+    inputs: Sequence[Sequence[Path]]
+    params: Any
+    extra: str = ""
+
+
+def file_hash(file: Path) -> str:
+    """SHA-256 of a file's bytes; of a folder, over its sorted files' names and bytes."""
+    digest = hashlib.sha256()
+    files = [file] if file.is_file() else sorted(f for f in file.rglob("*") if f.is_file())
+    for one in files:
+        if one != file:
+            digest.update(str(one.relative_to(file)).encode())
+        with one.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def fingerprint(job: Job, index: int) -> str:
+    """Name of shard `index`'s finished work: changes with its inputs, the params, the code and nothing else."""
+    parts = [
+        job.module,
+        str(index),
+        repr(dataclasses.asdict(job.params)),
+        job.extra,
+        closure.code_fingerprint(job.module),
+        *(file_hash(file) for file in job.inputs[index]),
+    ]
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:24]
+
+
+def run_job(job: Job, out: Path) -> dict[str, Any]:
+    """Make every shard, move them to `out/part-*.parquet`, write `out/counts.json` and return the counts."""
+    stage = job.module.rsplit(".", 1)[-1]
+    folder = WORK / stage / out.name
+    names = [fingerprint(job, index) for index in range(len(job.inputs))]
+    todo = [i for i, name in enumerate(names) if not (folder / f"{name}.json").exists()]
+    done = len(names) - len(todo)
+    if done:
+        print(f"{stage}: {done} of {len(names)} shards were finished by an earlier run", flush=True)
+    with tqdm(total=len(names), initial=done, desc=f"{stage} {out.name}", unit="shard") as bar:
+        for _ in _engine(job, todo, [folder / names[i] for i in todo]):
+            bar.update()
+    return _publish(folder, names, out)
+
+
+def _engine(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
+    if os.environ.get("BLEURT_ENGINE", "local") == "ray":
+        return _on_ray(job, todo, targets)
+    return _on_processes(job, todo, targets)
+
+
+def _on_processes(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
+    count = min(runtime.workers(), len(todo))
+    if count == 0:
+        return
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(count, mp_context=context) as pool:
+        futures = [pool.submit(_make, job, i, target) for i, target in zip(todo, targets, strict=True)]
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _on_ray(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
+    import ray
+
+    ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), ignore_reinit_error=True)
+    make = ray.remote(_make)
+    waiting = [make.remote(job, i, target) for i, target in zip(todo, targets, strict=True)]
+    while waiting:
+        finished, waiting = ray.wait(waiting)
+        yield ray.get(finished[0])
+
+
+def _make(job: Job, index: int, target: Path) -> int:
+    """In a worker: one thread, so that rounding does not depend on how many workers there are."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    import torch
+
+    torch.set_num_threads(1)
+    outcome = job.function(index, job.inputs[index], job.params)
+    write_shard(target.with_suffix(".parquet"), outcome.table)
+    counts = {"rows_in": outcome.rows_in, "rows_out": outcome.rows_out, "dropped": outcome.dropped}
+    write_json(target.with_suffix(".json"), counts)
+    return index
+
+
+def write_json(file: Path, value: object) -> None:
+    """Write `value` as sorted, indented JSON, atomically."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.tmp")
+    try:
+        temporary.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(temporary, file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageError(f"{file}: could not be written, {error.strerror}.") from error
+
+
+def _publish(folder: Path, names: Sequence[str], out: Path) -> dict[str, Any]:
+    total = {"rows_in": 0, "rows_out": 0}
+    dropped: Counter[str] = Counter()
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    for index, name in enumerate(names):
+        counts = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        total["rows_in"] += counts["rows_in"]
+        total["rows_out"] += counts["rows_out"]
+        dropped.update(counts["dropped"])
+        shutil.copyfile(folder / f"{name}.parquet", out / shard_name(index))
+    result = {**total, "dropped": dict(sorted(dropped.items()))}
+    write_json(out / "counts.json", result)
+    shutil.rmtree(folder, ignore_errors=True)
+    return result

@@ -1,0 +1,1 @@
+"""The metric: encoder and heads, losses, checkpoints, and where models come from."""
