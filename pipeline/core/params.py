@@ -1,8 +1,11 @@
 """params.yaml, loaded once into strict frozen dataclasses without defaults (law 1).
 
 A stage's section is the union of two places that may not overlap: the top-level section named for the stage (what
-all profiles share) and `profiles.<profile>.<stage>` (sizes and sources). An unknown, missing or ill-typed key fails
-here, by name.
+all profiles share) and `profiles.<profile>.<stage>` (sizes and sources). An unknown, missing, doubled or ill-typed key
+fails here, by name. A dotted section such as `label.bleu` is one part of a stage's section.
+
+The file is read as DVC reads it (ruamel.yaml, YAML 1.2): what `dvc exp run -S finetune.learning_rate=1e-5` writes,
+`1e-05`, is a number here too, which YAML 1.1 readers take for a string.
 """
 
 import dataclasses
@@ -10,10 +13,12 @@ import enum
 import math
 import types
 import typing
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from pipeline.core.errors import ParamsError
 
@@ -21,18 +26,38 @@ T = TypeVar("T")
 
 
 def load_params(file: Path, section: str, kind: type[T]) -> T:
-    """Read `section` of `file`, merged with the chosen profile's, as an instance of the dataclass `kind`."""
+    """Read `section` of `file` ("perturb", or "label.bleu"), merged with the chosen profile's, as a `kind`."""
     document = _read(file)
     profile = document.get("profile")
     profiles = document.get("profiles")
-    if not isinstance(profiles, dict) or profile not in profiles:
-        raise ParamsError(f"{file}: profile is {profile!r}, but profiles has {sorted(profiles or {})}.")
-    shared = document.get(section) or {}
-    own = profiles[profile].get(section) or {}
-    twice = sorted(set(shared) & set(own))
-    if twice:
-        raise ParamsError(f"{file}: {section}.{twice[0]} stands both in {section} and in profiles.{profile}.{section}.")
-    return from_mapping({**shared, **own}, kind, section)
+    if not isinstance(profiles, dict) or not isinstance(profile, str) or profile not in profiles:
+        known = sorted(profiles) if isinstance(profiles, dict) else []
+        raise ParamsError(f"{file}: profile is {profile!r}, but profiles has {known}.")
+    path = section.split(".")
+    shared = _part(file, document, path)
+    own = _part(file, document, ["profiles", profile, *path])
+    return from_mapping(_merge(file, shared, own, section), kind, section)
+
+
+def _part(file: Path, document: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """The mapping at `path`; empty where a key on the way is absent or holds nothing."""
+    part = document
+    for depth, key in enumerate(path, start=1):
+        found = part.get(key)
+        if found is not None and not isinstance(found, dict):
+            raise ParamsError(f"{file}: {'.'.join(path[:depth])}: must be a mapping, not {found!r}.")
+        part = found or {}
+    return part
+
+
+def _merge(file: Path, shared: dict[str, Any], own: dict[str, Any], where: str) -> dict[str, Any]:
+    """Union of two mappings, sub-sections included; a value that stands in both fails."""
+    merged = {**shared, **own}
+    for key in set(shared) & set(own):
+        if not (isinstance(shared[key], dict) and isinstance(own[key], dict)):
+            raise ParamsError(f"{file}: {where}.{key} stands both in {where} and in the profile's {where}.")
+        merged[key] = _merge(file, shared[key], own[key], f"{where}.{key}")
+    return merged
 
 
 def load_key(file: Path, key: str) -> Any:
@@ -45,14 +70,21 @@ def load_key(file: Path, key: str) -> Any:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        document = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ParamsError(f"{file}: cannot be read ({error.strerror}).") from error
-    except yaml.YAMLError as error:
-        raise ParamsError(f"{file}: not valid YAML ({' '.join(str(error).split())}).") from error
+    except UnicodeDecodeError as error:
+        raise ParamsError(f"{file}: not valid UTF-8 (byte {error.start}).") from error
+    except YAMLError as error:
+        raise ParamsError(f"{file}: not valid YAML, {_reason(error)}.") from error
     if not isinstance(document, dict):
         raise ParamsError(f"{file}: must be a mapping of sections.")
     return document
+
+
+def _reason(error: YAMLError) -> str:
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    return f"line {mark.line + 1}: {problem}" if mark and problem else " ".join(str(error).split())
 
 
 def from_mapping(values: object, kind: type[T], where: str) -> T:

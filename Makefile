@@ -1,0 +1,46 @@
+# The project's commands. Each sets the environment up first, from locked versions, where it is not there yet.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ENV := $(VENV)/installed
+export PATH := $(abspath $(BIN)):$(PATH)
+export DVC_NO_ANALYTICS := 1
+export HF_HUB_OFFLINE ?= 1
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: repro test check format lock models clean
+
+repro: $(ENV)  ## run the whole pipeline with the profile in params.yaml, then print the headline table
+	dvc repro
+	python -m pipeline.stages.report --print --out reports
+
+test: $(ENV)  ## run the tests
+	python -m pytest
+
+check: $(ENV)  ## lint, formatting, types
+	ruff check .
+	ruff format --check .
+	mypy
+
+format: $(ENV)  ## rewrite imports and formatting
+	ruff check --fix .
+	ruff format .
+
+models: $(ENV)  ## train the bundled models again from DATA (see models/bundled/README.md); resumes after a kill
+	python -m pipeline.bundled.build --data $(or $(DATA),data/real) --out models/bundled
+
+lock: ## write requirements.lock from pyproject.toml's ranges in a fresh environment
+	rm -rf .lock-env && $(PYTHON) -m venv .lock-env
+	.lock-env/bin/pip install --quiet torch==2.13.0
+	.lock-env/bin/pip install --quiet --editable '.[dev]'
+	.lock-env/bin/pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
+	rm -rf .lock-env
+
+clean:  ## forget unfinished work (finished outputs stay)
+	rm -rf .work
+
+$(ENV): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@

@@ -1,0 +1,1 @@
+"""Agreement of metrics with people: correlation, resampling, significance, baselines, tables."""

@@ -1,0 +1,55 @@
+"""The metrics that ours is compared with, each on one reference and one candidate a row (paper, section 5.1 and B.2).
+
+Counting is left to sacrebleu and rouge-score, encoding to the signal BERTScore. Higher is better everywhere: TER, an
+error rate, is negated. The paper's sentBLEU is Moses' on Moses tokens; ours is sacrebleu's sentence BLEU (13a tokens,
+exponential smoothing, effective order), which anyone can reproduce from its signature.
+"""
+
+from collections.abc import Sequence
+
+import numpy
+from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from pipeline.evaluation.names import Baseline
+
+
+def _sacrebleu(name: Baseline) -> tuple[BLEU | CHRF | TER, float]:
+    """The library's metric and the sign that turns its score into one where higher is better."""
+    if name is Baseline.SENTBLEU:
+        return BLEU(effective_order=True), 1.0
+    if name is Baseline.CHRF:
+        return CHRF(word_order=2), 1.0
+    assert name is Baseline.TER, name
+    return TER(), -1.0
+
+
+def count_words(name: Baseline, references: Sequence[str], candidates: Sequence[str]) -> numpy.ndarray:
+    """Scores of a word-counting baseline: float64 (rows,).
+
+    Ranges: sentbleu and chrf++ 0 to 100, ter at most 0 (minus the edits per 100 reference words), rouge 0 to 1. An
+    empty candidate scores 0 (ter: -100). "a b c d" against "a b c e" in TER: one edit of four words, -25.
+    """
+    if name in (Baseline.ROUGE_2, Baseline.ROUGE_L):
+        scorer = RougeScorer([name.value], use_stemmer=False)
+        found = [scorer.score(z, c)[name.value].fmeasure for z, c in zip(references, candidates, strict=True)]
+        return numpy.array(found, dtype=numpy.float64)
+    metric, sign = _sacrebleu(name)
+    found = [metric.sentence_score(c, [z]).score for z, c in zip(references, candidates, strict=True)]
+    return sign * numpy.array(found, dtype=numpy.float64)
+
+
+def signature(name: Baseline) -> str:
+    """What a reader needs to get the same scores of a word-counting baseline from the same library.
+
+    >>> signature(Baseline.CHRF).split("|version")[0]
+    'nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no'
+    """
+    if name in (Baseline.ROUGE_2, Baseline.ROUGE_L):
+        return f"rouge-score {name.value} F, lower-cased, no stemming"
+    metric, _ = _sacrebleu(name)
+    metric.sentence_score("a", ["a"])  # the signature states how many references were seen
+    text = str(metric.get_signature())
+    return f"{text}, negated" if name is Baseline.TER else text

@@ -1,0 +1,51 @@
+"""Scores of a trained checkpoint for many pairs: batches of similar length under a token budget."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy
+import torch
+from transformers import AutoModelForSequenceClassification, PreTrainedModel, logging
+
+from pipeline.core import runtime
+from pipeline.core.errors import ModelError
+from pipeline.model.checkpoint import load_tokenizer
+from pipeline.model.locate import locate
+from pipeline.model.pairs import EncodedPairs, encode_pairs
+from pipeline.training.batching import token_batches
+from pipeline.training.loop import autocast
+
+
+def load_metric(folder: Path) -> PreTrainedModel:
+    """The checkpoint in `folder`, in evaluation mode and single precision, on the runtime's device."""
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        model = AutoModelForSequenceClassification.from_pretrained(
+            locate(str(folder)), dtype=torch.float32, use_safetensors=True
+        )
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).") from error
+    assert isinstance(model, PreTrainedModel)
+    return model.to(runtime.device()).eval()
+
+
+def outputs(model: torch.nn.Module, pairs: EncodedPairs, batch_tokens: int) -> numpy.ndarray:
+    """The model's outputs for every pair: float32 (pairs, outputs), in the order of `pairs`."""
+    device = next(model.parameters()).device
+    found: numpy.ndarray | None = None
+    with torch.inference_mode(), autocast():
+        for rows in token_batches(pairs.lengths, batch_tokens):
+            logits = model(**pairs.batch(rows, str(device))).logits.float().cpu().numpy()
+            if found is None:
+                found = numpy.zeros((len(pairs.ids), logits.shape[1]), dtype=numpy.float32)
+            found[rows] = logits
+    return numpy.zeros((0, 1), dtype=numpy.float32) if found is None else found
+
+
+def predict(
+    folder: Path, references: Sequence[str], candidates: Sequence[str], max_tokens: int, batch_tokens: int
+) -> numpy.ndarray:
+    """Scores of the fine-tuned checkpoint in `folder`: float32 (pairs, outputs); higher is better."""
+    pairs = encode_pairs(load_tokenizer(folder), references, candidates, max_tokens)
+    return outputs(load_metric(folder), pairs, batch_tokens)

@@ -1,0 +1,1 @@
+"""Human ratings of many origins, as one table with leak-free splits."""

@@ -1,0 +1,130 @@
+"""Where a corpus lies: folders, files, archives and URLs become local paths.
+
+Archives are unpacked under `.work/archives/<SHA-256 of the archive>`, downloads are kept under `.work/downloads`, each
+written under a temporary name and renamed, so that a killed run leaves nothing half done. Archives are not trusted: no
+member may lie outside the folder, be a link out of it, or be a device (Python's `data` filter).
+"""
+
+import hashlib
+import os
+import shutil
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from pathlib import Path
+
+from tqdm import tqdm
+
+from pipeline.core import work
+from pipeline.core.errors import InputError, StorageError
+from pipeline.core.work import file_hash
+
+TAR, ZIP = (".tar.gz", ".tgz", ".tar"), (".zip",)
+CHUNK_BYTES = 1 << 20
+TIMEOUT_SECONDS = 60
+
+
+def local(path: str, sha256: str | None) -> Path:
+    """`path` (folder, file, archive or URL) as a local file or folder; archives are unpacked, sums verified."""
+    if path.startswith(("http://", "https://")):
+        return _unpacked(_downloaded(path, sha256))
+    place = Path(path)
+    if not place.exists():
+        raise InputError("no such file or folder", file=path)
+    _verify(place, sha256, path)
+    return _unpacked(place)
+
+
+def is_archive(file: Path) -> bool:
+    """By name alone."""
+    return file.name.lower().endswith(TAR + ZIP)
+
+
+def _verify(place: Path, sha256: str | None, shown: str) -> None:
+    if sha256 is not None and (found := file_hash(place)) != sha256.lower():
+        raise InputError(f"has SHA-256 {found}, expected {sha256}", file=shown)
+
+
+def _downloaded(url: str, sha256: str | None) -> Path:
+    name = url.split("?")[0].rstrip("/").rsplit("/", 1)[-1]
+    file = work.WORK / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:24] / name
+    if not file.exists():
+        temporary = file.with_name(f".{name}.tmp")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _fetch(url, temporary)
+            _verify(temporary, sha256, url)
+            os.replace(temporary, file)
+        finally:
+            temporary.unlink(missing_ok=True)
+    _verify(file, sha256, str(file))
+    if sha256 is None:
+        print(f"collect: {url} has SHA-256 {file_hash(file)}; pin it in params.yaml", flush=True)
+    return file
+
+
+def _fetch(url: str, target: Path) -> None:
+    advice = "fetch it by hand and give the file's path instead"
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer, target.open("wb") as out:
+            size = int(answer.headers.get("Content-Length") or 0)
+            with tqdm(total=size or None, unit="B", unit_scale=True, desc=target.name.strip(".")) as bar:
+                while chunk := answer.read(CHUNK_BYTES):
+                    _write(out.write, chunk, target)
+                    bar.update(len(chunk))
+            if size and target.stat().st_size != size:
+                raise InputError(f"broke off while it was downloaded; {advice}", file=url)
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise InputError(f"could not be downloaded ({reason}); {advice}", file=url) from error
+
+
+def _write(write: object, chunk: bytes, target: Path) -> None:
+    assert callable(write)
+    try:
+        write(chunk)
+    except OSError as error:
+        raise StorageError(f"{target}: could not be written, {error.strerror}.") from error
+
+
+def _unpacked(place: Path) -> Path:
+    if place.is_dir() or not is_archive(place):
+        return place
+    folder = work.WORK / "archives" / file_hash(place)[:24]
+    if not folder.exists():
+        temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        try:
+            _extract(place, temporary)
+            os.replace(temporary, folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+def _extract(archive: Path, folder: Path) -> None:
+    try:
+        if archive.name.lower().endswith(ZIP):
+            _extract_zip(archive, folder)
+        else:
+            with tarfile.open(archive) as tar:
+                tar.extractall(folder, filter="data")
+    except tarfile.FilterError as error:
+        raise InputError("holds a member that must not be unpacked", file=archive, value=error.tarinfo.name) from error
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        raise InputError(f"not a whole archive ({' '.join(str(error).split())[:120]})", file=archive) from error
+    except OSError as error:
+        if error.errno is None:  # gzip's own: a damaged stream
+            raise InputError(f"not a whole archive ({error})", file=archive) from error
+        raise StorageError(f"{folder}: {archive} could not be unpacked, {error.strerror}.") from error
+
+
+def _extract_zip(archive: Path, folder: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        for name in opened.namelist():
+            if not (folder / name).resolve().is_relative_to(folder.resolve()):
+                raise InputError("holds a member that must not be unpacked", file=archive, value=name)
+        opened.extractall(folder)  # links in a zip are written as plain files

@@ -1,0 +1,165 @@
+"""Loads every corpus, splits the rows and writes the one table of ratings with its accounts.
+
+The order is the params' order of corpora and each corpus's own order of rows. All loads in seconds, so the unit of
+resume is the whole: the shards are written aside and moved in one step, and a killed run starts over.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.core import work
+from pipeline.core.errors import InputError
+from pipeline.core.records import RATINGS
+from pipeline.core.shards import shard_name, table_of, write_shard
+from pipeline.ratings.hub import load_hub
+from pipeline.ratings.own import load_own
+from pipeline.ratings.params import CollectParams, Corpus, Layout, Split
+from pipeline.ratings.rating import Loaded, Rating
+from pipeline.ratings.splits import Keys, hold_out, keys_of
+from pipeline.ratings.webnlg import load_webnlg
+from pipeline.ratings.wmt17 import load_wmt17
+from pipeline.ratings.wmt18 import load_wmt18
+from pipeline.ratings.wmt_daseg import load_wmt_daseg
+
+LEAK = "training row shares a reference or source with a test row"
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+
+LOADERS: dict[Layout, Callable[[Corpus], Loaded]] = {
+    Layout.WMT_DASEG: load_wmt_daseg,
+    Layout.WMT17: load_wmt17,
+    Layout.WMT18: lambda corpus: load_wmt18(corpus, 2018),
+    Layout.WMT19: lambda corpus: load_wmt18(corpus, 2019),
+    Layout.HUB: load_hub,
+    Layout.WEBNLG: load_webnlg,
+    Layout.OWN: load_own,
+}
+
+
+@dataclass
+class Entry:
+    """A row on its way: `split` is "train" until the row is held out, None once it is dropped."""
+
+    corpus: str
+    rating: Rating
+    keys: Keys
+    split: str | None
+
+
+def collect(params: CollectParams, out: Path) -> dict[str, Any]:
+    """Write OUT/part-*.parquet and OUT/counts.json, and return the counts."""
+    entries: list[Entry] = []
+    dropped: dict[str, Counter[str]] = {}
+    for corpus in params.corpora:
+        loaded = LOADERS[corpus.layout](corpus)
+        dropped[corpus.name] = loaded.dropped
+        if not loaded.ratings:
+            reasons = f" ({_reasons(loaded.dropped)})" if loaded.dropped else ""
+            raise InputError(f"no rating of corpus {corpus.name} is left{reasons}", file=corpus.parts[0].path)
+        entries += _entries(corpus, loaded, params.seed)
+    _drop_leaks(entries, dropped)
+    _hold_out_validation(entries, params)
+    counts = _counts(entries, dropped)
+    _write([entry for entry in entries if entry.split is not None], counts, params.rows_per_shard, out)
+    return counts
+
+
+def _entries(corpus: Corpus, loaded: Loaded, seed: int) -> list[Entry]:
+    split = TEST if corpus.split is Split.TEST else TRAIN
+    entries = [Entry(corpus.name, rating, keys_of(rating), split) for rating in loaded.ratings]
+    if corpus.test_fraction is not None:
+        held = hold_out([entry.keys for entry in entries], corpus.test_fraction, seed, f"test/{corpus.name}")
+        if not held:
+            raise InputError(
+                f"corpus {corpus.name} has too few distinct references to set test_fraction apart",
+                file=corpus.parts[0].path,
+                value=corpus.test_fraction,
+            )
+        for row in held:
+            entries[row].split = TEST
+    return entries
+
+
+def _drop_leaks(entries: list[Entry], dropped: dict[str, Counter[str]]) -> None:
+    """What is tested on is not trained on."""
+    tested = {key for entry in entries if entry.split == TEST for key in entry.keys}
+    for entry in entries:
+        if entry.split == TRAIN and not tested.isdisjoint(entry.keys):
+            entry.split = None
+            dropped[entry.corpus][LEAK] += 1
+
+
+def _hold_out_validation(entries: list[Entry], params: CollectParams) -> None:
+    training = [entry for entry in entries if entry.split == TRAIN]
+    if not training or not params.validation_fraction:
+        return
+    held = hold_out([entry.keys for entry in training], params.validation_fraction, params.seed, VALIDATION)
+    if not held:
+        raise InputError(
+            f"the {len(training)} training rows have too few distinct references to set validation_fraction apart",
+            file=", ".join(sorted({entry.corpus for entry in training})),
+            value=params.validation_fraction,
+        )
+    for row in held:
+        training[row].split = VALIDATION
+
+
+def _counts(entries: list[Entry], dropped: dict[str, Counter[str]]) -> dict[str, Any]:
+    by_corpus = {}
+    for name, reasons in dropped.items():
+        kept = Counter(entry.split for entry in entries if entry.corpus == name and entry.split is not None)
+        rows_in = kept.total() + reasons.total()
+        by_corpus[name] = {
+            "rows_in": rows_in,
+            "rows_out": kept.total(),
+            "dropped": dict(reasons),
+            "by_split": {split: kept[split] for split in (TRAIN, VALIDATION, TEST)},
+        }
+    total: Counter[str] = sum(dropped.values(), Counter())
+    splits = Counter(entry.split for entry in entries if entry.split is not None)
+    return {
+        "rows_in": splits.total() + total.total(),
+        "rows_out": splits.total(),
+        "dropped": dict(total),
+        "by_corpus": by_corpus,
+        "by_split": {split: splits[split] for split in (TRAIN, VALIDATION, TEST)},
+    }
+
+
+def _write(entries: list[Entry], counts: dict[str, Any], rows_per_shard: int, out: Path) -> None:
+    folder = work.WORK / "collect" / out.name
+    shutil.rmtree(folder, ignore_errors=True)
+    for shard, start in enumerate(range(0, len(entries), rows_per_shard)):
+        rows = [_row(entry) for entry in entries[start : start + rows_per_shard]]
+        write_shard(folder / shard_name(shard), table_of(rows, RATINGS))
+    work.write_json(folder / "counts.json", counts)
+    shutil.rmtree(out, ignore_errors=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(folder, out)
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    rating = entry.rating
+    return {
+        "rating_id": f"{entry.corpus}/{rating.key}",
+        "corpus": entry.corpus,
+        "split": entry.split,
+        "aspect": rating.aspect,
+        "reference": rating.reference,
+        "other_references": list(rating.other_references),
+        "candidate": rating.candidate,
+        "source": rating.source,
+        "language_pair": rating.language_pair,
+        "system": rating.system,
+        "segment": rating.segment,
+        "raw": rating.raw,
+        "z": rating.z,
+        "score": rating.score,
+    }
+
+
+def _reasons(dropped: Counter[str]) -> str:
+    return ", ".join(f"{count} dropped: {reason}" for reason, count in sorted(dropped.items()))

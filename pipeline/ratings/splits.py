@@ -1,0 +1,65 @@
+"""Train, validation and test rows that never share a reference or a source (paper, B.2).
+
+Rows that share a reference (any of several) or a source hang together, directly or through others; such a component
+goes to one split as a whole. Strings are compared after `normalised`. Components are taken in the order of a seeded
+hash of their text, so that the outcome does not depend on the order of rows, and adding a corpus moves few of the others.
+"""
+
+import hashlib
+import unicodedata
+from collections.abc import Sequence
+
+import numpy
+import scipy.sparse
+
+from pipeline.ratings.rating import Rating
+
+Keys = frozenset[str]
+"""What a row must not share with a row of another split."""
+
+
+def normalised(text: str) -> str:
+    """One form for strings that differ in case, width, composition or white space alone.
+
+    >>> normalised("  The\\u00a0CAT ")
+    'the cat'
+    """
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def keys_of(rating: Rating) -> Keys:
+    """The row's normalised references and source; an empty string binds nothing."""
+    texts = (rating.reference, *rating.other_references, rating.source or "")
+    return frozenset(text for text in map(normalised, texts) if text)
+
+
+def components(rows: Sequence[Keys]) -> list[list[int]]:
+    """Row numbers by component; rows i and j are in one if a chain of shared keys leads from i to j.
+
+    >>> components([frozenset("ab"), frozenset("c"), frozenset("bd"), frozenset("d")])
+    [[0, 2, 3], [1]]
+    """
+    numbers: dict[str, int] = {}
+    left = [row for row, keys in enumerate(rows) for _ in keys]
+    right = [len(rows) + numbers.setdefault(key, len(numbers)) for keys in rows for key in sorted(keys)]
+    size = len(rows) + len(numbers)
+    graph = scipy.sparse.coo_matrix((numpy.ones(len(left), dtype=numpy.int8), (left, right)), shape=(size, size))
+    _, labels = scipy.sparse.csgraph.connected_components(graph.tocsr(), directed=False)
+    found: dict[int, list[int]] = {}
+    for row in range(len(rows)):
+        found.setdefault(int(labels[row]), []).append(row)
+    return list(found.values())
+
+
+def hold_out(rows: Sequence[Keys], fraction: float, seed: int, scope: str) -> set[int]:
+    """Numbers of about `fraction` of the rows, whole components, never more than the rounded share.
+
+    Components are tried in the order of their hash; one that no longer fits is passed over.
+    """
+    room = round(fraction * len(rows))
+    groups = {min(min(rows[row], default="") for row in group): group for group in components(rows)}
+    held: set[int] = set()
+    for name in sorted(groups, key=lambda name: hashlib.sha256(f"{seed}\x1f{scope}\x1f{name}".encode()).digest()):
+        if len(held) + len(groups[name]) <= room:
+            held.update(groups[name])
+    return held

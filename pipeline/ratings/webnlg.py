@@ -1,0 +1,127 @@
+"""WebNLG 2017's human evaluation (paper, section 5.3): 9 systems and people over 223 inputs, three aspects each.
+
+`all_data_final_averaged.csv` has a row for each candidate: `mr` (the input triples), `team`, `text`, and the mean
+ratings `fluency`, `grammar`, `semantics` from 1 to 3; `MRs.txt`, `sample-ids.txt` and `gold-sample-reference{0,1,…}.lex`
+are parallel, one line an input, an empty line where an input has fewer references. A candidate makes one row for each
+aspect, rating_id "<corpus>/<id>/<aspect>"; `segment` is the input's id, `source` the triples, so that splits never share
+an input. People's own texts stand as the system `webnlg`.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.core.errors import InputError
+from pipeline.ratings.file_index import FileIndex, open_parts
+from pipeline.ratings.own import scaled_number, text
+from pipeline.ratings.params import Corpus, Part
+from pipeline.ratings.rating import OTHER_PAIR, Loaded, Rating, chosen
+from pipeline.ratings.table_files import Row, read_table
+from pipeline.ratings.text_lines import check_same_length, number, read_lines
+
+ARCHIVES = r"webnlg[-_]?(20)?17.*"
+ASPECTS = ("fluency", "grammar", "semantics")
+RATED = "all_data_final_averaged.csv"
+PUBLISHED = ("bleu", "meteor", "ter")
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input: its id and its references, of which there is at least one."""
+
+    segment: str
+    references: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PublishedScores:
+    """What WebNLG published for a candidate: BLEU and METEOR (0-1, higher is better), TER (percent, lower is better).
+
+    `category` is the DBpedia category, `seen` whether WebNLG's training data held it.
+    """
+
+    bleu: float
+    meteor: float
+    ter: float
+    category: str
+    seen: bool
+
+
+def load_webnlg(corpus: Corpus) -> Loaded:
+    """Three rows a candidate, in the order of the file; a `language_pairs` without "*" drops them all."""
+    index = open_parts(corpus.parts, ARCHIVES)
+    place = corpus.parts[0].path
+    inputs = _read_inputs(index, place)
+    file = _file(index, RATED, place)
+    loaded = Loaded([], Counter())
+    assert corpus.scale is not None, "params hold webnlg to a scale"
+    for line, row in read_table(file, ("id", "mr", "team", "text", *ASPECTS)):
+        ratings = _ratings(row, inputs, corpus.scale, file, line)
+        if chosen(None, corpus.language_pairs):
+            loaded.ratings.extend(ratings)
+        else:
+            loaded.dropped[OTHER_PAIR] += len(ratings)
+    return loaded
+
+
+def read_published(path: str) -> dict[str, PublishedScores]:
+    """What WebNLG published, by the id that stands in rating_id between corpus and aspect."""
+    file = _file(open_parts([Part(path, None)], ARCHIVES), RATED, path)
+    found = {}
+    for line, row in read_table(file, ("id", "category", "type", *PUBLISHED)):
+        bleu, meteor, ter = (number(row[name], name, file, line) for name in PUBLISHED)
+        found[row["id"]] = PublishedScores(bleu, meteor, ter, row["category"], row["type"] == "seen")
+    return found
+
+
+def _ratings(row: Row, inputs: dict[str, Input], scale: float, file: Path, line: int) -> list[Rating]:
+    source = text(row["mr"], "mr", file, line)
+    if source not in inputs:
+        raise InputError("mr is not in MRs.txt", file=file, line=line, value=source)
+    reference, *others = inputs[source].references
+    raw = {aspect: scaled_number(row[aspect], aspect, scale, file, line) for aspect in ASPECTS}
+    return [
+        Rating(
+            key=f"{row['id']}/{aspect}",
+            aspect=aspect,
+            reference=reference,
+            other_references=tuple(others),
+            candidate=text(row["text"], "text", file, line),
+            source=source,
+            language_pair=None,
+            system=row["team"],
+            segment=inputs[source].segment,
+            raw=raw[aspect],
+            z=None,
+            score=raw[aspect] / scale,
+        )
+        for aspect in ASPECTS
+    ]
+
+
+def _read_inputs(index: FileIndex, place: str) -> dict[str, Input]:
+    """Input triples -> id and references."""
+    sources = _file(index, "MRs.txt", place)
+    ids_file = _file(index, "sample-ids.txt", place)
+    names = [match[0] for match in index.matching(r"gold-sample-reference\d+\.lex")]
+    files = [index.all(name)[0] for name in names] or [_file(index, "gold-sample-reference0.lex", place)]
+    triples = read_lines(sources)
+    ids = [line for line in read_lines(ids_file) if line]  # as published, the file ends with an empty line
+    check_same_length(ids_file, ids, sources, triples)
+    columns = [read_lines(file) for file in files]
+    for file, lines in zip(files, columns, strict=True):
+        check_same_length(file, lines, sources, triples)
+    found = {}
+    for position, triple in enumerate(triples):
+        references = tuple(dict.fromkeys(lines[position] for lines in columns if lines[position]))
+        if not references:
+            raise InputError("the reference is empty in every reference file", file=files[0], line=position + 1)
+        found[triple] = Input(ids[position], references)
+    return found
+
+
+def _file(index: FileIndex, name: str, place: str) -> Path:
+    found = index.find(name)
+    if found is None:
+        raise InputError("this file is missing in it", file=place, value=name)
+    return found

@@ -1,0 +1,93 @@
+"""Files for DVC: reports/metrics.json (`dvc metrics`, `dvc exp show`) and reports/plots/*.csv (`dvc plots`)."""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.core.errors import StorageError
+from pipeline.evaluation.names import AVERAGE
+from pipeline.reporting.gather import Gathered
+from pipeline.reporting.samples import Histogram
+from pipeline.reporting.views import Benchmark, comparisons
+
+
+def metrics(found: Gathered, marks: Sequence[Benchmark]) -> dict[str, Any]:
+    """Nested numbers: agreement.<corpus>.<aspect>.<metric>.<statistic> in [-1, 1], gains, rows, seconds.
+
+    None (null) where a statistic is undefined or a time unknown.
+    """
+    agreement: dict[str, Any] = {}
+    gain: dict[str, Any] = {}
+    for benchmark in marks:
+        by_metric = {
+            metric: {
+                statistic: _number(cell.value / 100)
+                for statistic in benchmark.cells
+                if (cell := benchmark.average(statistic, metric)) is not None
+            }
+            for metric in benchmark.metrics
+        }
+        agreement.setdefault(benchmark.corpus, {})[benchmark.aspect] = by_metric
+        gain.setdefault(benchmark.corpus, {})[benchmark.aspect] = {
+            record["metric"]: {"kendall": record["difference"], "p_value": record["p_value"]}
+            for record in comparisons(found, benchmark, "without pre-training")
+        }
+    return {
+        "agreement": agreement,
+        "gain_of_pretraining": gain,
+        "rows": {count.stage: count.rows_out for count in found.counts},
+        "seconds": {f"{run.stage} {run.variant}": run.facts.get("seconds") for run in found.trainings},
+    }
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 6)
+
+
+def write_plots(
+    folder: Path,
+    found: Gathered,
+    marks: Sequence[Benchmark],
+    histograms: Sequence[Histogram],
+    calibration: Sequence[tuple[str, str, float, float]],
+) -> None:
+    """Write every CSV; one without rows still gets its header, so that DVC finds the file that it was promised."""
+    for stage in ("pretrain", "finetune"):
+        points = (
+            (run.variant, p["step"], p["loss"], p.get("validation", ""))
+            for run in found.trainings
+            if run.stage == stage
+            for p in run.points
+        )
+        write_csv(folder / f"{stage}.csv", ("variant", "step", "loss", "validation"), points)
+    write_csv(folder / "calibration.csv", ("corpus", "language_pair", "human", "metric"), calibration)
+    agreement = ("corpus", "aspect", "metric", "language_pair", "statistic", "value", "low", "high")
+    rows = (tuple(row[name] for name in agreement) for row in found.agreement if row["language_pair"] != AVERAGE)
+    write_csv(folder / "language_pairs.csv", agreement, rows)
+    bins = (
+        (one.column, round((low + high) / 2, 6), round(share, 6))
+        for one in histograms
+        for low, high, share in zip(one.edges[:-1], one.edges[1:], one.shares, strict=True)
+    )
+    write_csv(folder / "signals.csv", ("signal", "value", "share"), bins)
+
+
+def write_csv(file: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a CSV with `\\n` line ends."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    write_text(file, text.getvalue())
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write UTF-8 text, making its folder; a full disk is a StorageError."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{file}: could not be written, {error.strerror}.") from error

@@ -1,0 +1,125 @@
+"""A transformer from a local folder, run over padded batches of similar length."""
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers.utils import logging
+
+from pipeline.core.errors import ModelError
+
+Encoded = Mapping[str, list[list[int]]]
+"""What a tokenizer makes of texts: `input_ids` and the like, each a list of token rows, not padded."""
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """A model in evaluation mode on `device`, its tokenizer, and the longest input that both take, in tokens."""
+
+    tokenizer: Any
+    model: Any
+    device: str
+    max_tokens: int
+
+    def tokenize(self, *texts: Sequence[str]) -> Encoded:
+        """Token rows with special tokens, of texts or of text pairs; the longer side is cut at `max_tokens`."""
+        columns = [list(side) for side in texts]
+        encoded: Encoded = self.tokenizer(*columns, truncation=True, max_length=self.max_tokens).data
+        return encoded
+
+    def batches(self, encoded: Encoded, rows: Sequence[int], batch_tokens: int) -> Iterator[tuple[list[int], Any]]:
+        """Row numbers and padded inputs (B, T) on the device, for `rows` of `encoded`, longest rows first."""
+        for places in length_batches([len(encoded["input_ids"][row]) for row in rows], batch_tokens):
+            chosen = [rows[place] for place in places]
+            inputs = {}
+            for name, column in encoded.items():
+                filler = self.tokenizer.pad_token_id if name == "input_ids" else 0
+                tensors = [torch.tensor(column[row]) for row in chosen]
+                inputs[name] = pad_sequence(tensors, batch_first=True, padding_value=filler).to(self.device)
+            yield chosen, inputs
+
+
+def length_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Positions in `lengths`, longest first, cut so that a padded batch holds at most `batch_tokens` tokens.
+
+    A row longer than that stands alone. Equal lengths keep their order.
+
+    >>> length_batches([3, 9, 4, 2], batch_tokens=9)
+    [[1], [2, 0], [3]]
+    """
+    batches: list[list[int]] = []
+    room = 0
+    for place in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if room == 0:
+            batches.append([])
+            room = max(1, batch_tokens // max(1, lengths[place]))
+        batches[-1].append(place)
+        room -= 1
+    return batches
+
+
+@functools.lru_cache(maxsize=2)
+def load_encoder(folder: Path, layer: int, device: str) -> Transformer:
+    """The encoder in `folder` with its first `layer` layers (0: the embeddings alone)."""
+    layers = _config(folder).num_hidden_layers
+    if not 0 <= layer <= layers:
+        raise ModelError(f"{folder}: has layers 0 to {layers}, so layer {layer} cannot be used.")
+    return _load(folder, AutoModel, device, num_hidden_layers=layer)
+
+
+@functools.lru_cache(maxsize=2)
+def load_classifier(folder: Path, device: str) -> Transformer:
+    """The sequence classifier in `folder`."""
+    return _load(folder, AutoModelForSequenceClassification, device)
+
+
+def _config(folder: Path) -> Any:
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise _unusable(folder, error) from error
+
+
+def _load(folder: Path, kind: Any, device: str, **settings: int) -> Transformer:
+    options = {"local_files_only": True, "use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}
+    try:
+        with _quiet():
+            model, found = kind.from_pretrained(folder, **options, **settings)
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise _unusable(folder, error) from error
+    lost = sorted(key for key in found["missing_keys"] if not key.startswith("pooler."))
+    if lost:
+        raise ModelError(
+            f"{folder}: {len(lost)} weights of {type(model).__name__} are missing, the first is {lost[0]}."
+        )
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of a folder without its files
+        raise ModelError(f"{folder}: holds no tokenizer.")
+    if tokenizer.pad_token_id is None:
+        raise ModelError(f"{folder}: the tokenizer has no padding token.")
+    longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 1 << 30))
+    return Transformer(tokenizer, model.eval().to(device), device, longest)
+
+
+def _unusable(folder: Path, error: Exception) -> ModelError:
+    return ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """No load report: that layers above the chosen one are not used is meant so."""
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        logging.enable_progress_bar()  # type: ignore[no-untyped-call]

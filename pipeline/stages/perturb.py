@@ -1,0 +1,43 @@
+"""Make sentence pairs out of segments (section 4.1): mask-filling, backtranslation, word dropping.
+
+    python -m pipeline.stages.perturb --params params.yaml --segments data/extract --out data/perturb
+
+One shard of pairs for each shard of segments.
+"""
+
+import argparse
+from pathlib import Path
+
+from pipeline.core.params import load_params
+from pipeline.core.runtime import run_main
+from pipeline.core.shards import list_shards
+from pipeline.core.work import Job, file_hash, run_job
+from pipeline.model.locate import locate
+from pipeline.synthetic.perturb import PerturbParams, perturb_shard
+
+
+def main() -> None:
+    """Parse the command line and perturb every shard."""
+    parser = argparse.ArgumentParser(description="Make sentence pairs by perturbing segments.")
+    parser.add_argument("--params", type=Path, required=True, help="params.yaml; its section is perturb")
+    parser.add_argument("--segments", type=Path, required=True, help="folder of segment shards, from extract")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the shards of pairs")
+    arguments = parser.parse_args()
+    params = load_params(arguments.params, "perturb", PerturbParams)
+    counts = run_job(make_job(params, arguments.segments), arguments.out)
+    print(f"perturb: {counts['rows_out']} pairs of {counts['rows_in']} attempts")
+
+
+def make_job(params: PerturbParams, segments: Path) -> Job:
+    """The work of the stage; the models' bytes are part of every shard's fingerprint."""
+    return Job(
+        module="pipeline.stages.perturb",
+        function=perturb_shard,
+        inputs=[[shard] for shard in list_shards(segments)],
+        params=params,
+        extra=" ".join(file_hash(locate(name)) for name in params.models()),
+    )
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,1 @@
+"""Synthetic sentence pairs: sentences from Wikipedia, and the ways to perturb them."""

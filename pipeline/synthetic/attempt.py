@@ -1,0 +1,69 @@
+"""One attempt to make a candidate: what every technique gives, whether it succeeds or not, so that all are counted."""
+
+import enum
+from dataclasses import dataclass
+
+import numpy
+
+from pipeline.core.errors import ParamsError
+
+
+class Reason(enum.StrEnum):
+    """Why an attempt gives no pair; the names under which dropped rows are counted."""
+
+    TOO_LONG = "too_long"  # more pieces than the model has positions
+    UNMASKABLE = "unmaskable"  # no word, or the word drawn has more pieces than masks are allowed
+    EMPTY_TRANSLATION = "empty_translation"
+    UNCHANGED = "unchanged"  # the candidate equals its reference
+    DUPLICATE = "duplicate"  # the same reference and candidate stand in the shard already
+
+
+class Technique(enum.StrEnum):
+    """What made a candidate, as written to the column `technique`; word dropping keeps its parent's."""
+
+    MASK_FILL = "mask_fill"
+    BACKTRANSLATE = "backtranslate"
+
+
+class MaskStyle(enum.StrEnum):
+    """Masks at random words, or over one contiguous span of words."""
+
+    RANDOM = "random"
+    SPAN = "span"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A candidate for segment number `segment` of the shard, or the reason why there is none."""
+
+    segment: int
+    tag: str
+    """Unique among a segment's attempts, such as "mask1" or "fr"; ends the pair's id."""
+    technique: Technique
+    candidate: str = ""
+    reason: Reason | None = None
+    pivot: str | None = None
+    mask_style: MaskStyle | None = None
+    masks: int | None = None
+
+
+def chosen(count: int, share: float, rng: numpy.random.Generator) -> list[int]:
+    """`share` of the numbers 0 … count - 1, to the nearest whole number, drawn without replacement, in order.
+
+    >>> len(chosen(10, 0.3, numpy.random.default_rng(0)))
+    3
+    """
+    return sorted(rng.permutation(count)[: round(count * share)].tolist())
+
+
+def hold_within(key: str, value: float, low: float, high: float | None = None) -> None:
+    """Raise a ParamsError that names `key` unless `low` <= `value` <= `high` (None: no upper bound).
+
+    >>> hold_within("perturb.word_drop.share", 1.5, 0, 1)
+    Traceback (most recent call last):
+    pipeline.core.errors.ParamsError: perturb.word_drop.share: must be between 0 and 1, not 1.5.
+    """
+    if high is None and value < low:
+        raise ParamsError(f"{key}: must be at least {low}, not {value}.")
+    if high is not None and not low <= value <= high:
+        raise ParamsError(f"{key}: must be between {low} and {high}, not {value}.")

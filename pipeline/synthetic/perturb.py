@@ -1,0 +1,102 @@
+"""All perturbations of one shard of segments (section 4.1): mask-filling, backtranslation, then word dropping.
+
+A pair that repeats another of its shard, or whose candidate equals its reference, is dropped and counted.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from pipeline.core.records import PAIRS, SEGMENTS
+from pipeline.core.seeds import generator
+from pipeline.core.shards import read_shard, table_of
+from pipeline.core.work import Outcome
+from pipeline.synthetic.attempt import Attempt, Reason, chosen
+from pipeline.synthetic.backtranslate import BacktranslateParams, backtranslate
+from pipeline.synthetic.mask_fill import MaskFillParams, mask_fill
+from pipeline.synthetic.word_drop import WordDropParams, drop_words
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PerturbParams:
+    """The section `perturb` of params.yaml."""
+
+    seed: int
+    mask_fill: MaskFillParams
+    backtranslate: BacktranslateParams
+    word_drop: WordDropParams
+
+    def models(self) -> list[str]:
+        """Names of all models that the pairs depend on, each once."""
+        pivots = self.backtranslate.pivots.values()
+        return sorted({self.mask_fill.model} | {name for pivot in pivots for name in (pivot.to, pivot.back)})
+
+
+class Pairs:
+    """The rows of one shard so far, in order, and what was dropped; the first of equal pairs stays."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.dropped: Counter[str] = Counter()
+        self._seen: set[tuple[str, str]] = set()
+
+    def add(self, row: Row) -> None:
+        """Keep `row`, unless it teaches nothing new."""
+        key = (row["reference"], row["candidate"])
+        if key[0] == key[1]:
+            self.dropped[Reason.UNCHANGED.value] += 1
+        elif key in self._seen:
+            self.dropped[Reason.DUPLICATE.value] += 1
+        else:
+            self._seen.add(key)
+            self.rows.append(row)
+
+
+def perturb_shard(index: int, inputs: Sequence[Path], params: PerturbParams) -> Outcome:
+    """Pairs (schema PAIRS) of the segments in `inputs[0]`; `rows_in` counts attempts, dropped copies included."""
+    segments = read_shard(inputs[0], SEGMENTS).to_pylist()
+    texts = [segment["text"] for segment in segments]
+    pairs = Pairs()
+    attempts = mask_fill(texts, params.mask_fill, generator(params.seed, "perturb", index, "mask_fill"))
+    attempts += backtranslate(texts, params.backtranslate, generator(params.seed, "perturb", index, "backtranslate"))
+    for attempt in attempts:
+        if attempt.reason is None:
+            pairs.add(_row(segments[attempt.segment], attempt))
+        else:
+            pairs.dropped[attempt.reason.value] += 1
+    copies = shortened(pairs.rows, params.word_drop.share, generator(params.seed, "perturb", index, "word_drop"))
+    for copy in copies:
+        pairs.add(copy)
+    total = len(attempts) + len(copies)
+    return Outcome(table_of(pairs.rows, PAIRS), total, len(pairs.rows), dict(sorted(pairs.dropped.items())))
+
+
+def shortened(rows: Sequence[Row], share: float, rng: numpy.random.Generator) -> list[Row]:
+    """Copies of `share` of the pairs with words dropped from their candidates; all else is their parent's."""
+    copies = []
+    for parent in (rows[i] for i in chosen(len(rows), share, rng)):
+        short = drop_words(parent["candidate"], rng)
+        changed = {"pair_id": f"{parent['pair_id']}/drop", "candidate": short.text, "dropped_words": short.dropped}
+        copies.append({**parent, **changed, "parent_id": parent["pair_id"]})
+    return copies
+
+
+def _row(segment: Row, attempt: Attempt) -> Row:
+    return {
+        "pair_id": f"{segment['segment_id']}/{attempt.tag}",
+        "segment_id": segment["segment_id"],
+        "reference": segment["text"],
+        "candidate": attempt.candidate,
+        "technique": attempt.technique.value,
+        "pivot": attempt.pivot,
+        "mask_style": attempt.mask_style.value if attempt.mask_style else None,
+        "masks": attempt.masks,
+        "dropped_words": 0,
+        "parent_id": None,
+    }

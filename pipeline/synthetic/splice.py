@@ -1,0 +1,109 @@
+"""Puts filled word pieces back into a sentence: all else stays as it was written, character by character.
+
+Needed because the mask filler may be an uncased WordPiece model, whose decoded text would lose capitals and spacing
+throughout. Only at the filled positions do we decide on casing and spaces:
+
+- a piece that the model restored keeps its original spelling;
+- a space is kept or not as in the original where the pieces on both sides are of the kind that stood there before
+  (word for word, the same punctuation mark), else usual English spacing applies;
+- a filled word is spelled as it mostly is in the shard inside sentences ("paris" -> "Paris"), and capitalised where
+  it opens the sentence.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+WORD = re.compile(r"[^\W_]+")
+CLOSING = frozenset(",.;:!?)]}%’”")
+OPENING = frozenset("([{$£€“‘")
+TIGHT = frozenset("-–/'")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A word piece and the characters `start` to `end` (exclusive) of the sentence that it stands for."""
+
+    piece: str
+    start: int
+    end: int
+
+
+def usual_spelling(texts: Iterable[str]) -> dict[str, str]:
+    """Lower-cased word -> its most frequent spelling, counted everywhere but at the start of texts.
+
+    Ties go to the spelling that sorts last, which has fewer capitals; words that are never capitalised are left out.
+
+    >>> usual_spelling(["In Paris it rains.", "We like Paris."])
+    {'paris': 'Paris'}
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(WORD.findall(text)[1:])
+    best: dict[str, str] = {}
+    for word, _ in sorted(counts.items(), key=lambda item: (item[1], item[0])):
+        best[word.lower()] = word
+    return {lower: word for lower, word in best.items() if lower != word}
+
+
+def splice(text: str, pieces: Sequence[Piece], filled: Mapping[int, str], spelling: Mapping[str, str]) -> str:
+    """`text` with the pieces at the keys of `filled` replaced by its values; `pieces` are all of the text's.
+
+    >>> pieces = [Piece("the", 0, 3), Piece("cat", 4, 7), Piece("sat", 8, 11), Piece(".", 11, 12)]
+    >>> splice("The cat sat.", pieces, {0: "a", 2: "sleep", 3: "##s"}, {})
+    'A cat sleeps'
+    """
+    changed = _changed(pieces, filled)
+    words = _spelled([changed.get(i, piece.piece) for i, piece in enumerate(pieces)], set(changed), spelling)
+    out, cursor = [], 0
+    for i, piece in enumerate(pieces):
+        gap = text[cursor : piece.start]  # empty where normalisation split one character into several pieces
+        if i in changed or i - 1 in changed:
+            gap = _gap(i, pieces, changed, gap)
+        out += [gap, words[i] if i in changed else text[max(cursor, piece.start) : piece.end]]
+        cursor = max(cursor, piece.end)
+    return "".join([*out, text[cursor:]])
+
+
+def _changed(pieces: Sequence[Piece], filled: Mapping[int, str]) -> dict[int, str]:
+    """The fills that differ from the original, and those that continue a word that differs at its start."""
+    changed: dict[int, str] = {}
+    for i in sorted(filled):
+        if filled[i] != pieces[i].piece or (filled[i].startswith("##") and i - 1 in changed):
+            changed[i] = filled[i]
+    return changed
+
+
+def _spelled(pieces: list[str], changed: set[int], spelling: Mapping[str, str]) -> list[str]:
+    """The written form of each piece; a word all of whose pieces are changed gets its casing, at its first piece."""
+    forms = [piece.removeprefix("##") if i in changed else piece for i, piece in enumerate(pieces)]
+    opening = next((i for i, piece in enumerate(pieces) if _kind(piece) == "word"), 0)
+    for start in sorted(i for i in changed if i == 0 or not pieces[i].startswith("##")):
+        end = start + 1
+        while end < len(pieces) and pieces[end].startswith("##"):
+            end += 1
+        if not set(range(start, end)) <= changed:
+            continue
+        lower = "".join(forms[start:end])
+        word = spelling.get(lower, lower)
+        forms[start:end] = [word[:1].upper() + word[1:] if start == opening else word, *[""] * (end - start - 1)]
+    return forms
+
+
+def _gap(i: int, pieces: Sequence[Piece], changed: Mapping[int, str], gap: str) -> str:
+    """What stands before piece `i`, given that it or the piece before it was changed to another."""
+    if i == 0:
+        return gap
+    old_left, old_right = pieces[i - 1].piece, pieces[i].piece
+    left, right = changed.get(i - 1, old_left), changed.get(i, old_right)
+    if _kind(left) == _kind(old_left) and _kind(right) == _kind(old_right):
+        return gap
+    tight = right.startswith("##") or right in CLOSING | TIGHT or left in OPENING | TIGHT
+    return "" if tight else " "
+
+
+def _kind(piece: str) -> str:
+    if piece.startswith("##"):
+        return "##"
+    return "word" if WORD.match(piece) or piece == "[UNK]" else piece

@@ -1,0 +1,44 @@
+"""Word dropping (section 4.1, A.1): copies of pairs whose candidate loses words drawn at random.
+
+The number of words to drop is uniform from 1 up to the number of words, which words is uniform too. Dropping all
+words is legal and gives an empty candidate, a void prediction. Words are what spaces separate; those that stay are
+joined by single spaces. The paper says "about 30%" of the pairs: here it is the share to the nearest whole pair.
+"""
+
+from dataclasses import dataclass
+
+import numpy
+
+from pipeline.synthetic.attempt import hold_within
+
+
+@dataclass(frozen=True)
+class WordDropParams:
+    """How many pairs get a copy with words dropped."""
+
+    share: float
+    """Fraction of the pairs made by the other techniques, 0 to 1; the paper's is 0.3."""
+
+    def __post_init__(self) -> None:
+        hold_within("perturb.word_drop.share", self.share, 0, 1)
+
+
+@dataclass(frozen=True)
+class Shortened:
+    """A text that has lost `dropped` of its words, 1 or more."""
+
+    text: str
+    dropped: int
+
+
+def drop_words(text: str, rng: numpy.random.Generator) -> Shortened:
+    """Drop between 1 and all of the words of `text`, which must have one.
+
+    >>> drop_words("one", numpy.random.default_rng(0))
+    Shortened(text='', dropped=1)
+    """
+    words = text.split()
+    assert words, "a text without words"
+    count = int(rng.integers(1, len(words) + 1))
+    gone = set(rng.choice(len(words), size=count, replace=False).tolist())
+    return Shortened(" ".join(word for i, word in enumerate(words) if i not in gone), count)

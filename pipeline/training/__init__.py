@@ -1,0 +1,1 @@
+"""Batches of similar length, and one resumable training loop for every model here."""

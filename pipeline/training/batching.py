@@ -1,0 +1,78 @@
+"""Which rows make up training step s: shuffled in epochs, similar lengths together, a pure function of (seed, step).
+
+Rows are shuffled, cut into windows of many batches, and sorted by length inside a window; the batches of a window are
+shuffled again. Padding then costs a few per cent instead of half of the tokens, and the order stays random.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+import torch
+
+from pipeline.core.seeds import generator
+
+WINDOW_BATCHES = 64
+"""Batches in a sorting window: large enough for little padding, small against an epoch."""
+
+
+def epoch_batches(lengths: Sequence[int], batch_rows: int, seed: int, epoch: int) -> list[list[int]]:
+    """Rows of every batch of one epoch; all batches hold `batch_rows` rows except possibly one."""
+    rng = generator(seed, "epoch", epoch)
+    order = rng.permutation(len(lengths))
+    sizes = numpy.asarray(lengths)
+    batches: list[list[int]] = []
+    window = batch_rows * WINDOW_BATCHES
+    for start in range(0, len(order), window):
+        rows = order[start : start + window]
+        rows = rows[numpy.argsort(sizes[rows], kind="stable")]
+        batches += [rows[i : i + batch_rows].tolist() for i in range(0, len(rows), batch_rows)]
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+@dataclass
+class BatchPlan:
+    """`rows(step)` for any step, made epoch by epoch and remembered for the current epoch only."""
+
+    lengths: Sequence[int]
+    batch_rows: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        self._epoch, self._batches = -1, list[list[int]]()
+
+    @property
+    def steps_an_epoch(self) -> int:
+        """Batches that one pass over all rows takes."""
+        return -(-len(self.lengths) // self.batch_rows)
+
+    def rows(self, step: int) -> list[int]:
+        """Indices of the rows of step `step`, counted from 0."""
+        epoch, position = divmod(step, self.steps_an_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._batches = epoch, epoch_batches(self.lengths, self.batch_rows, self.seed, epoch)
+        return self._batches[position]
+
+
+def token_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Rows by falling length, cut so that rows times the longest row stay within `batch_tokens` (scoring, labelling).
+
+    A row longer than the budget makes a batch of its own.
+
+    >>> token_batches([3, 9, 4], batch_tokens=10)
+    [[1], [2, 0]]
+    """
+    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+    batches: list[list[int]] = []
+    for row in order:
+        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= batch_tokens:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    return batches
+
+
+def pad(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
+    """Rows of ids as one tensor (rows, longest), padded with `value` on the right."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *([value] * (width - len(row)))] for row in rows])

@@ -1,0 +1,228 @@
+"""One resumable training loop: Adam with warm-up and linear decay, best checkpoint by a validation score.
+
+Dropout is seeded from (seed, step) and batches are a function of the step, so a run that was killed and continues from
+its last state file ends with the weights of a run that was never killed. Under torchrun every process takes its share
+of each batch (DistributedDataParallel); on hardware with bf16 the forward pass runs in it.
+"""
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from tqdm import tqdm
+
+from pipeline.core import runtime
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast: `steps` updates, linear warm-up over `warmup_share` of them, then linear decay to zero.
+
+    `layer_decay` multiplies the rate once for every layer below the top (1.0: the same rate everywhere).
+    """
+
+    steps: int
+    learning_rate: float
+    layer_decay: float
+    weight_decay: float
+    warmup_share: float
+    clip_norm: float
+    evaluate_every: int
+    save_every: int
+    seed: int
+
+    def factor(self, step: int) -> float:
+        """Multiplier of the learning rate at `step` (from 0)."""
+        warmup = max(1, round(self.steps * self.warmup_share))
+        return min((step + 1) / warmup, (self.steps - step) / max(1, self.steps - warmup + 1), 1.0)
+
+
+@dataclass
+class History:
+    """What a run reports: mean training loss and validation score at each evaluation, and the time it took."""
+
+    points: list[dict[str, float]] = field(default_factory=list)
+    loss_sum: float = 0.0  # since the last point
+    loss_steps: int = 0
+    seconds: float = 0.0
+    rows_seen: int = 0
+    best_step: int = 0
+    best_score: float = -math.inf
+
+
+def parameter_groups(model: torch.nn.Module, schedule: Schedule) -> list[dict[str, Any]]:
+    """Groups with their own rate (layer-wise decay) and without weight decay on biases and normalisations."""
+    depth = int(getattr(model.config, "num_hidden_layers", 0)) if hasattr(model, "config") else 0
+    groups: dict[tuple[int, bool], dict[str, Any]] = {}
+    for name, weight in model.named_parameters():
+        layer = _layer_of(name, depth)
+        decays = weight.ndim > 1
+        group = groups.setdefault(
+            (layer, decays),
+            {
+                "params": [],
+                "rate": schedule.learning_rate * schedule.layer_decay ** (depth - layer),
+                "weight_decay": schedule.weight_decay if decays else 0.0,
+            },
+        )
+        group["params"].append(weight)
+    return list(groups.values())
+
+
+def _layer_of(name: str, depth: int) -> int:
+    parts = name.split(".")
+    if "embeddings" in parts:
+        return 0
+    if "layer" in parts:
+        return int(parts[parts.index("layer") + 1]) + 1
+    return depth
+
+
+@dataclass(frozen=True)
+class Group:
+    """This process's place among those of torchrun; rank 0 of 1 without it."""
+
+    rank: int
+    size: int
+
+
+@contextlib.contextmanager
+def process_group() -> Iterator[Group]:
+    """Join torchrun's processes where there are any, and leave them at the end."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield Group(0, 1)
+        return
+    torch.distributed.init_process_group("nccl" if runtime.device().startswith("cuda") else "gloo")
+    if runtime.device().startswith("cuda"):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    try:
+        yield Group(torch.distributed.get_rank(), size)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def fit(
+    model: torch.nn.Module,
+    loss: Callable[[torch.nn.Module, list[int]], torch.Tensor],
+    rows_at: Callable[[int], list[int]],
+    schedule: Schedule,
+    state_file: Path,
+    *,
+    evaluate: Callable[[torch.nn.Module], float] | None = None,
+    log: Callable[[int, dict[str, float]], None] | None = None,
+    group: Group = Group(0, 1),
+) -> History:
+    """Train `model` in place; it ends with the weights that `evaluate` (higher is better) liked best, else the last.
+
+    `loss(model, rows)` is the mean loss of those rows; `rows_at(step)` gives a step's rows; `log(step, point)` hears of
+    every evaluation, those before a resume included. `state_file` is written
+    every `save_every` steps and read at the start where it exists; the caller deletes it.
+    """
+    model.train()
+    optimizer = torch.optim.AdamW(parameter_groups(model, schedule), fused=True)
+    history, best, first = History(), None, 0
+    if state_file.exists():
+        first, history, best = _restore(state_file, model, optimizer)
+        for point in history.points:
+            if log is not None and group.rank == 0:
+                log(int(point["step"]), point)
+    wrapped = DistributedDataParallel(model, find_unused_parameters=True) if group.size > 1 else model
+    started = time.time() - history.seconds
+    with tqdm(total=schedule.steps, initial=first, desc="train", unit="step", mininterval=2.0) as bar:
+        for step in range(first, schedule.steps):
+            rows = rows_at(step)
+            history.loss_sum += _update(wrapped, optimizer, loss, rows[group.rank :: group.size], schedule, step)
+            history.loss_steps += 1
+            history.rows_seen += len(rows)
+            history.seconds = time.time() - started
+            last = step + 1 == schedule.steps
+            if (step + 1) % schedule.evaluate_every == 0 or last:
+                mean_loss = history.loss_sum / history.loss_steps
+                point = {"step": step + 1, "loss": mean_loss, "seconds": round(history.seconds, 1)}
+                history.loss_sum, history.loss_steps = 0.0, 0
+                if evaluate is not None:
+                    point["validation"] = _validate(model, evaluate)
+                    if point["validation"] > history.best_score:
+                        history.best_score, history.best_step = point["validation"], step + 1
+                        best = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+                history.points.append(point)
+                bar.set_postfix({k: f"{v:.4g}" for k, v in point.items() if k in ("loss", "validation")})
+                if log is not None and group.rank == 0:
+                    log(step + 1, point)
+            if group.rank == 0 and ((step + 1) % schedule.save_every == 0 or last):
+                _save(state_file, model, optimizer, step + 1, history, best)
+            bar.update()
+    if best is not None:
+        model.load_state_dict(best)
+    model.eval()
+    return history
+
+
+def _update(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss: Callable[[torch.nn.Module, list[int]], torch.Tensor],
+    rows: list[int],
+    schedule: Schedule,
+    step: int,
+) -> float:
+    torch.manual_seed(schedule.seed * 1_000_003 + step)
+    for settings in optimizer.param_groups:
+        settings["lr"] = settings["rate"] * schedule.factor(step)
+    with autocast():
+        value = loss(model, rows)
+    value.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip_norm)
+    optimizer.step()
+    optimizer.zero_grad()
+    return float(value.detach())
+
+
+def autocast() -> contextlib.AbstractContextManager[Any]:
+    """bf16 autocast on a GPU that has it, nothing elsewhere (law 5: hardware's precision is the engine's)."""
+    if runtime.device().startswith("cuda") and torch.cuda.is_bf16_supported():
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def _validate(model: torch.nn.Module, evaluate: Callable[[torch.nn.Module], float]) -> float:
+    model.eval()
+    score = evaluate(model)
+    model.train()
+    return score if math.isfinite(score) else -1.0
+
+
+def _save(
+    file: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, history: History, best: State | None
+) -> None:
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "step": step,
+        "history": vars(history),
+        "best": best,
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_suffix(".tmp")
+    torch.save(state, temporary)
+    temporary.replace(file)
+
+
+def _restore(
+    file: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> tuple[int, History, State | None]:
+    state = torch.load(file, weights_only=True)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    print(f"continuing from step {state['step']}", flush=True)
+    return state["step"], History(**state["history"]), state["best"]

@@ -1,0 +1,58 @@
+"""What pre-training and fine-tuning share: where a run keeps its state, and what it leaves beside the weights."""
+
+import dataclasses
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dvclive import Live
+
+from pipeline.core import closure, runtime
+from pipeline.core.work import WORK, file_hash, write_json
+from pipeline.training.loop import History
+
+
+def state_folder(module: str, params: Any, inputs: Sequence[Path], name: str) -> Path:
+    """Folder under `.work` for a run of `module`: another params, input or line of code means another folder."""
+    parts = [repr(dataclasses.asdict(params)), closure.code_fingerprint(module), name, *map(file_hash, inputs)]
+    digest = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:24]
+    return WORK / module.rsplit(".", 1)[-1] / f"{name}-{digest}"
+
+
+@contextmanager
+def curves(out: Path) -> Iterator[Callable[[int, dict[str, float]], None]]:
+    """A logger that writes dvclive curves (loss, validation) under `out/live` while the run goes on."""
+    with Live(str(out / "live"), save_dvc_exp=False, dvcyaml=None, report=None, cache_images=False) as live:
+
+        def log(step: int, point: dict[str, float]) -> None:
+            for name in ("loss", "validation"):
+                if name in point:
+                    live.log_metric(name, point[name], timestamp=False, plot=True)
+            live.step = step
+            live.make_summary()
+
+        yield log
+
+
+def write_training(out: Path, history: History, facts: dict[str, Any]) -> None:
+    """Write `out/training.json`: the evaluations, the best step, the time taken, and `facts`."""
+    write_json(
+        out / "training.json",
+        {
+            **facts,
+            "steps": history.points,
+            "seconds": round(history.seconds, 1),
+            "rows_seen": history.rows_seen,
+            "best_step": history.best_step,
+            "best_validation": history.best_score if history.points and "validation" in history.points[0] else None,
+            "device": runtime.device(),
+        },
+    )
+
+
+def finish(state: Path) -> None:
+    """Forget a finished run's state."""
+    shutil.rmtree(state, ignore_errors=True)
