@@ -7,7 +7,10 @@ from tokenizers import BertWordPieceTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
-PIECES = [*"abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'-()", *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz0123456789")]
+PIECES = [
+    *"abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'-()",
+    *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz0123456789"),
+]
 PIECES += ["the", "cat", "dog", "sat", "on", "mat", "ran", "red", "house", "##s", "##ing", "paris", "small", "bird"]
 
 

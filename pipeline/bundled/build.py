@@ -18,7 +18,7 @@ from pipeline.core.runtime import run_main
 from pipeline.core.work import WORK
 
 
-def commands(data: Path, segments: Path, out: Path) -> dict[str, list[str]]:
+def commands(data: Path, out: Path) -> dict[str, list[str]]:
     """Name of each model -> arguments of the Python process that trains it."""
     work = WORK / "bundled"
     translator = ["-m", "pipeline.bundled.translator", "--data", str(data / "parallel"), "--work", str(work)]
@@ -29,7 +29,6 @@ def commands(data: Path, segments: Path, out: Path) -> dict[str, list[str]]:
     for name in ("entailment", "mask-filler"):
         found[name] = ["-m", f"pipeline.bundled.{name.replace('-', '_')}", "--data", str(data)]
         found[name] += ["--work", str(work / name), "--out", str(out / name)]
-    found["mask-filler"] += ["--segments", str(segments)]
     return found
 
 
@@ -44,14 +43,13 @@ def _run(name: str, arguments: list[str], log: Path) -> None:
 
 
 def main() -> None:
-    """Train every bundled model from the folder `--data`; `--segments` are the extract stage's."""
+    """Train every bundled model from the folder `--data`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--segments", type=Path, default=Path("data/extract"))
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     with ThreadPoolExecutor(2) as pool:
-        jobs = commands(arguments.data, arguments.segments, arguments.out)
+        jobs = commands(arguments.data, arguments.out)
         waiting = [pool.submit(_run, name, job, WORK / "bundled" / f"{name}.log") for name, job in jobs.items()]
         for job in waiting:
             job.result()

@@ -4,7 +4,7 @@ Every batch masks a random share of its word pieces, 10 to 50%: the perturbation
 so the filler must cope with little context (BERT's fixed 15% would not teach that). 80% of the chosen pieces become
 [MASK], 10% a random piece, 10% stay (Devlin et al. 2019). The output layer runs on chosen positions alone.
 
-    python -m pipeline.bundled.mask_filler --data DATA --segments data/extract --work W --out models/bundled/mask-filler
+    python -m pipeline.bundled.mask_filler --data DATA --work W --out models/bundled/mask-filler
 """
 
 import argparse
@@ -19,9 +19,7 @@ from safetensors.torch import load_file
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
 from pipeline.bundled.trim import SPECIAL, choose_pieces, trimmed_state, write_tokenizer
-from pipeline.core.records import SEGMENTS
 from pipeline.core.seeds import generator
-from pipeline.core.shards import read_rows
 from pipeline.model.locate import locate
 from pipeline.training.batching import BatchPlan, pad, token_batches
 from pipeline.training.loop import Schedule, fit
@@ -62,16 +60,15 @@ def read_wikitext(file: Path) -> list[str]:
     return texts
 
 
-def training_text(data: Path, segments: Path | None) -> list[str]:
-    """Wikipedia sentences: extracted segments, WikiSplit, and the sentences of WikiText-2's test part."""
+def training_text(data: Path) -> list[str]:
+    """Wikipedia sentences: WikiSplit's, and those of WikiText-2's test part (its valid part is for the score)."""
     wikitext = [
         sentence.strip() + " ."
         for paragraph in read_wikitext(data / "wikipedia" / "wikitext-2-raw.test.txt.gz")
         for sentence in paragraph.split(" . ")
         if len(sentence.split()) >= 6
     ]
-    extracted = [row["text"] for row in read_rows(segments, SEGMENTS)] if segments else []
-    return sorted(set(extracted) | set(read_wiki_split(data / "wikipedia")) | set(wikitext))
+    return sorted(set(read_wiki_split(data / "wikipedia")) | set(wikitext))
 
 
 def choose_masks(
@@ -121,9 +118,9 @@ def start_model(pieces: list[str], folder: Path) -> tuple[BertForMaskedLM, BertT
     return model, write_tokenizer(source, pieces, folder)
 
 
-def train(recipe: MaskFillerRecipe, data: Path, segments: Path | None, work: Path, out: Path) -> None:
+def train(recipe: MaskFillerRecipe, data: Path, work: Path, out: Path) -> None:
     """Train, or continue, and write `out` in half precision."""
-    texts = training_text(data, segments)
+    texts = training_text(data)
     full = BertTokenizerFast.from_pretrained(locate(ENCODER))
     model, tokenizer = start_model(choose_pieces(full, texts, recipe.vocabulary), work / "tokenizer")
     encode = {"truncation": True, "max_length": recipe.max_pieces, "padding": False}
@@ -161,7 +158,7 @@ RECIPE = MaskFillerRecipe(
     least_masked=0.1,
     most_masked=0.5,
     schedule=Schedule(
-        steps=1800,
+        steps=1200,
         learning_rate=5e-4,
         layer_decay=1.0,
         weight_decay=0.01,
@@ -175,8 +172,7 @@ RECIPE = MaskFillerRecipe(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--segments", type=Path)
     for name in ("data", "work", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     arguments = parser.parse_args()
-    train(RECIPE, arguments.data, arguments.segments, arguments.work, arguments.out)
+    train(RECIPE, arguments.data, arguments.work, arguments.out)

@@ -5,6 +5,7 @@ message and exit with code 2 (see `pipeline.core.runtime.run_main`).
 """
 
 from pathlib import Path
+from typing import Any
 
 
 class BleurtError(Exception):
@@ -36,6 +37,10 @@ class InputError(BleurtError):
         place = f"{file}" if line is None else f"{file}, line {line}"
         shown = "" if value is None else f": {_shorten(value)}"
         super().__init__(f"{place}: {problem}{shown}.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels from worker processes as its finished message; the default would call `__init__` without a file."""
+        return Exception.__new__, (type(self), *self.args)
 
 
 def _shorten(value: object, limit: int = 80) -> str:

@@ -53,7 +53,7 @@ def _part(file: Path, document: dict[str, Any], path: Sequence[str]) -> dict[str
 def _merge(file: Path, shared: dict[str, Any], own: dict[str, Any], where: str) -> dict[str, Any]:
     """Union of two mappings, sub-sections included; a value that stands in both fails."""
     merged = {**shared, **own}
-    for key in set(shared) & set(own):
+    for key in sorted(set(shared) & set(own)):
         if not (isinstance(shared[key], dict) and isinstance(own[key], dict)):
             raise ParamsError(f"{file}: {where}.{key} stands both in {where} and in the profile's {where}.")
         merged[key] = _merge(file, shared[key], own[key], f"{where}.{key}")

@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -105,10 +106,12 @@ def _engine(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
 
 def _on_processes(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
     count = min(runtime.workers(), len(todo))
-    if count == 0:
+    if count <= 1:  # no process to pay for
+        for i, target in zip(todo, targets, strict=True):
+            yield _make(job, i, target)
         return
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(count, mp_context=context) as pool:
+    with concurrent.futures.ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_parent) as pool:
         futures = [pool.submit(_make, job, i, target) for i, target in zip(todo, targets, strict=True)]
         try:
             for future in concurrent.futures.as_completed(futures):
@@ -116,6 +119,18 @@ def _on_processes(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _end_with_parent() -> None:
+    """In a worker: a killed stage leaves no worker behind that would write beside the next run."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _on_ray(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:

@@ -37,8 +37,8 @@ class Paired:
 def interval(values: Vector, confidence: float) -> Interval:
     """The central `confidence` (0-1) share of resampled `values`; undefined resamples are left out.
 
-    >>> interval(numpy.arange(101.0), 0.9)
-    Interval(low=5.0, high=95.0)
+    >>> interval(numpy.arange(101.0), 0.5)
+    Interval(low=25.0, high=75.0)
     """
     known = values[~numpy.isnan(values)]
     if len(known) == 0:

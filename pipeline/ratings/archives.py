@@ -6,20 +6,20 @@ member may lie outside the folder, be a link out of it, or be a device (Python's
 """
 
 import hashlib
+import http.client
 import os
 import shutil
 import tarfile
-import urllib.error
 import urllib.request
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from tqdm import tqdm
 
 from pipeline.core import work
 from pipeline.core.errors import InputError, StorageError
-from pipeline.core.work import file_hash
 
 TAR, ZIP = (".tar.gz", ".tgz", ".tar"), (".zip",)
 CHUNK_BYTES = 1 << 20
@@ -43,12 +43,19 @@ def is_archive(file: Path) -> bool:
 
 
 def _verify(place: Path, sha256: str | None, shown: str) -> None:
-    if sha256 is not None and (found := file_hash(place)) != sha256.lower():
+    if sha256 is not None and place.is_dir():
+        raise InputError("is a folder, which has no SHA-256; give null", file=shown, value=sha256)
+    if sha256 is not None and (found := _sum(place)) != sha256.lower():
         raise InputError(f"has SHA-256 {found}, expected {sha256}", file=shown)
 
 
+def _sum(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def _downloaded(url: str, sha256: str | None) -> Path:
-    name = url.split("?")[0].rstrip("/").rsplit("/", 1)[-1]
+    name = url.split("?")[0].rstrip("/").rsplit("/", 1)[-1] or "download"
     file = work.WORK / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:24] / name
     if not file.exists():
         temporary = file.with_name(f".{name}.tmp")
@@ -56,50 +63,53 @@ def _downloaded(url: str, sha256: str | None) -> Path:
         try:
             _fetch(url, temporary)
             _verify(temporary, sha256, url)
-            os.replace(temporary, file)
+            temporary.replace(file)
         finally:
             temporary.unlink(missing_ok=True)
     _verify(file, sha256, str(file))
     if sha256 is None:
-        print(f"collect: {url} has SHA-256 {file_hash(file)}; pin it in params.yaml", flush=True)
+        print(f"collect: {url} has SHA-256 {_sum(file)}; pin it in params.yaml", flush=True)
     return file
 
 
 def _fetch(url: str, target: Path) -> None:
-    advice = "fetch it by hand and give the file's path instead"
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer, target.open("wb") as out:
-            size = int(answer.headers.get("Content-Length") or 0)
-            with tqdm(total=size or None, unit="B", unit_scale=True, desc=target.name.strip(".")) as bar:
-                while chunk := answer.read(CHUNK_BYTES):
-                    _write(out.write, chunk, target)
-                    bar.update(len(chunk))
-            if size and target.stat().st_size != size:
-                raise InputError(f"broke off while it was downloaded; {advice}", file=url)
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise InputError(f"could not be downloaded ({reason}); {advice}", file=url) from error
-
-
-def _write(write: object, chunk: bytes, target: Path) -> None:
-    assert callable(write)
-    try:
-        write(chunk)
+        with target.open("wb") as out:
+            for chunk in _chunks(url):
+                out.write(chunk)
     except OSError as error:
         raise StorageError(f"{target}: could not be written, {error.strerror}.") from error
+
+
+def _chunks(url: str) -> Iterator[bytes]:
+    advice = "fetch it by hand and give the file's path instead"
+    done = 0
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
+            size = int(answer.headers.get("Content-Length") or 0)
+            with tqdm(total=size or None, unit="B", unit_scale=True, desc=url.rsplit("/", 1)[-1]) as bar:
+                while chunk := answer.read(CHUNK_BYTES):
+                    yield chunk
+                    done += len(chunk)
+                    bar.update(len(chunk))
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise InputError(f"could not be downloaded ({reason}); {advice}", file=url) from error
+    if done < size:
+        raise InputError(f"broke off after {done} of {size} bytes; {advice}", file=url)
 
 
 def _unpacked(place: Path) -> Path:
     if place.is_dir() or not is_archive(place):
         return place
-    folder = work.WORK / "archives" / file_hash(place)[:24]
+    folder = work.WORK / "archives" / _sum(place)[:24]
     if not folder.exists():
         temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         try:
             _extract(place, temporary)
-            os.replace(temporary, folder)
+            temporary.replace(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return folder

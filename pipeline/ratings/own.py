@@ -72,9 +72,9 @@ def text(value: object, what: str, file: Path, line: int) -> str:
 
 
 def _name(value: object, what: str, file: Path, line: int) -> str | None:
-    """A cell that names something: text, or a whole number."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+    """A cell that names something: text, or a whole number (which some writers store as 7.0)."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer():
+        return str(int(value))
     return text(value, what, file, line) or None
 
 
@@ -97,7 +97,7 @@ def _list(value: object, file: Path, line: int) -> list[object]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             value = None
     if not isinstance(value, list):
         raise InputError("references is not a list of texts", file=file, line=line, value=value)

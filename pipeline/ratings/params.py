@@ -48,9 +48,9 @@ class Corpus:
 
     `name`: unique; the column `corpus`. `parts`: where it lies; WMT18 and WMT19 are published in two archives, ratings
     and texts. `language_pairs`: shell patterns such as "*-en", any of which must match; "*" takes rows without a pair
-    too. `years`: of the hub data set, empty for all; empty for other layouts. `test_fraction` (0-1): with `by_reference`,
-    else null. `scale`: the highest raw rating (100 for 0-100), by which raw ratings are divided; null where ratings are
-    standardised already.
+    too. `years`: of the hub data set, empty for all; empty for other layouts. `test_fraction` (0-1): only with
+    `by_reference`, else null. `scale`: the highest raw rating (100 for 0-100), by which raw ratings are divided; null
+    where ratings are standardised already.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 Rows that share a reference (any of several) or a source hang together, directly or through others; such a component
 goes to one split as a whole. Strings are compared after `normalised`. Components are taken in the order of a seeded
-hash of their text, so that the outcome does not depend on the order of rows, and adding a corpus moves few of the others.
+hash of their text, so that the outcome does not depend on the order of rows, and adding a corpus moves few others.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy
 import scipy.sparse
+import scipy.sparse.csgraph
 
 from pipeline.ratings.rating import Rating
 
@@ -56,8 +57,9 @@ def hold_out(rows: Sequence[Keys], fraction: float, seed: int, scope: str) -> se
 
     Components are tried in the order of their hash; one that no longer fits is passed over.
     """
+    assert all(rows), "a reference is never empty"
     room = round(fraction * len(rows))
-    groups = {min(min(rows[row], default="") for row in group): group for group in components(rows)}
+    groups = {min(min(rows[row]) for row in group): group for group in components(rows)}
     held: set[int] = set()
     for name in sorted(groups, key=lambda name: hashlib.sha256(f"{seed}\x1f{scope}\x1f{name}".encode()).digest()):
         if len(held) + len(groups[name]) <= room:

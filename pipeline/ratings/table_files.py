@@ -7,6 +7,7 @@ tab or line feed. Text is UTF-8. `line` is where a row begins (Parquet: the row'
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,8 @@ def _csv(file: Path, lines: Iterator[str], required: Sequence[str]) -> Iterator[
             if not header:
                 header = fields
                 _require(header, required, file, line)
+                if twice := [name for name, count in Counter(header).items() if count > 1]:
+                    raise InputError("the column stands twice", file=file, line=line, value=twice[0])
             elif fields:
                 if len(fields) != len(header):
                     raise InputError(f"has {len(fields)} fields, but the header {len(header)}", file=file, line=line)
@@ -77,7 +80,7 @@ def _jsonl(file: Path, lines: Iterator[str], required: Sequence[str]) -> Iterato
             continue
         try:
             row = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise InputError("not valid JSON", file=file, line=line, value=text.strip()) from error
         if not isinstance(row, dict):
             raise InputError("must be an object", file=file, line=line, value=row)

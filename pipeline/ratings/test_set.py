@@ -3,8 +3,7 @@
 File names since 2017: `newstest{Y}-{st}-ref.{t}`, `newstest{Y}-{st}-src.{s}`, `newstest{Y}.{system}.{lp}`.
 """
 
-import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.core.errors import InputError
@@ -17,7 +16,10 @@ ABSENT = "NO REFERENCE AVAILABLE"
 
 @dataclass(frozen=True)
 class TestSet:
-    """`references[i]` is segment i + 1; `sources` is None where the file is missing; `outputs` by system name."""
+    """`references[i]` is segment i + 1; `sources` is None where the file is missing; `outputs` by system name.
+
+    `read` fills with the lines of the outputs that were asked for.
+    """
 
     __test__ = False  # pytest: no test in spite of its name
 
@@ -25,6 +27,7 @@ class TestSet:
     references: list[str]
     sources: list[str] | None
     outputs: dict[str, Path]
+    read: dict[str, list[str]] = field(default_factory=dict, repr=False)
 
     def position(self, segment: str, file: Path, line: int) -> int:
         """Index of the segment that `file` calls `segment`, which counts from 1."""
@@ -47,14 +50,11 @@ class TestSet:
 
     def candidate(self, system: str, position: int) -> str:
         """What `system` wrote; may be empty."""
-        return _output(self.outputs[system], self.reference_file)[position]
-
-
-@functools.lru_cache(maxsize=64)
-def _output(file: Path, reference_file: Path) -> list[str]:
-    lines = read_lines(file)
-    check_same_length(file, lines, reference_file, read_lines(reference_file))
-    return lines
+        if system not in self.read:
+            file = self.outputs[system]
+            self.read[system] = read_lines(file)
+            check_same_length(file, self.read[system], self.reference_file, self.references)
+        return self.read[system][position]
 
 
 def open_test_set(index: FileIndex, year: int, language_pair: str) -> TestSet | None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 from pipeline.core.errors import InputError
@@ -42,7 +43,7 @@ def check_same_length(file: Path, lines: Sequence[str], other: Path, others: Seq
 def number(value: object, what: str, file: Path, line: int) -> float:
     """`value` as a finite number; numbers in text count, truth values, NaN and infinities do not."""
     try:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
+        if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
             raise ValueError
         found = float(value)
     except (ValueError, OverflowError):

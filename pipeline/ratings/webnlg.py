@@ -1,10 +1,11 @@
 """WebNLG 2017's human evaluation (paper, section 5.3): 9 systems and people over 223 inputs, three aspects each.
 
 `all_data_final_averaged.csv` has a row for each candidate: `mr` (the input triples), `team`, `text`, and the mean
-ratings `fluency`, `grammar`, `semantics` from 1 to 3; `MRs.txt`, `sample-ids.txt` and `gold-sample-reference{0,1,…}.lex`
+ratings `fluency`, `grammar`, `semantics` from 1 to 3. `MRs.txt`, `sample-ids.txt` and `gold-sample-reference{N}.lex`
 are parallel, one line an input, an empty line where an input has fewer references. A candidate makes one row for each
-aspect, rating_id "<corpus>/<id>/<aspect>"; `segment` is the input's id, `source` the triples, so that splits never share
-an input. People's own texts stand as the system `webnlg`.
+aspect, rating_id "<corpus>/<id>/<aspect>"; `segment` is the input's id, `source` the triples, so that splits never
+share an input. People's own texts stand as the system `webnlg`. Where a system gave nothing the file has an empty text,
+or "null" (168 rows of `vietnam`): both are void predictions here.
 """
 
 from collections import Counter
@@ -22,6 +23,7 @@ from pipeline.ratings.text_lines import check_same_length, number, read_lines
 ARCHIVES = r"webnlg[-_]?(20)?17.*"
 ASPECTS = ("fluency", "grammar", "semantics")
 RATED = "all_data_final_averaged.csv"
+VOID = "null"
 PUBLISHED = ("bleu", "meteor", "ter")
 
 
@@ -55,7 +57,11 @@ def load_webnlg(corpus: Corpus) -> Loaded:
     file = _file(index, RATED, place)
     loaded = Loaded([], Counter())
     assert corpus.scale is not None, "params hold webnlg to a scale"
+    ids: set[str] = set()
     for line, row in read_table(file, ("id", "mr", "team", "text", *ASPECTS)):
+        if row["id"] in ids:
+            raise InputError("id stands twice", file=file, line=line, value=row["id"])
+        ids.add(row["id"])
         ratings = _ratings(row, inputs, corpus.scale, file, line)
         if chosen(None, corpus.language_pairs):
             loaded.ratings.extend(ratings)
@@ -79,6 +85,8 @@ def _ratings(row: Row, inputs: dict[str, Input], scale: float, file: Path, line:
     if source not in inputs:
         raise InputError("mr is not in MRs.txt", file=file, line=line, value=source)
     reference, *others = inputs[source].references
+    candidate = text(row["text"], "text", file, line)
+    candidate = "" if candidate == VOID else candidate
     raw = {aspect: scaled_number(row[aspect], aspect, scale, file, line) for aspect in ASPECTS}
     return [
         Rating(
@@ -86,7 +94,7 @@ def _ratings(row: Row, inputs: dict[str, Input], scale: float, file: Path, line:
             aspect=aspect,
             reference=reference,
             other_references=tuple(others),
-            candidate=text(row["text"], "text", file, line),
+            candidate=candidate,
             source=source,
             language_pair=None,
             system=row["team"],

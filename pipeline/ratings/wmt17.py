@@ -45,7 +45,16 @@ def load_wmt17(corpus: Corpus) -> Loaded:
                 loaded.dropped[made] += 1
             else:
                 loaded.ratings.append(made)
+    check_texts(loaded, "wmt17-metrics-task-package.tgz", corpus)
     return loaded
+
+
+def check_texts(loaded: Loaded, archives: str, corpus: Corpus) -> None:
+    """Some pairs may lack texts; ratings that lack all of them are an input error."""
+    if not loaded.ratings and loaded.dropped[NO_TEXTS]:
+        raise InputError(
+            f"holds ratings, but no system outputs that they rate; put {archives} there", file=corpus.parts[0].path
+        )
 
 
 def _rating(

@@ -14,7 +14,7 @@ from pipeline.ratings.params import Corpus
 from pipeline.ratings.rating import ADEQUACY, NO_REFERENCE, NO_TEXTS, OTHER_PAIR, Loaded, Rating, chosen
 from pipeline.ratings.test_set import TestSet, open_test_set
 from pipeline.ratings.text_lines import number, read_columns
-from pipeline.ratings.wmt17 import systems_of
+from pipeline.ratings.wmt17 import check_texts, systems_of
 
 ARCHIVES = {
     2018: r"newstest2018-humaneval|wmt18-metrics-task-nohybrids",
@@ -66,6 +66,7 @@ def load_wmt18(corpus: Corpus, year: int) -> Loaded:
     loaded = Loaded([], Counter())
     for pair in pairs:
         _load_pair(index, year, pair, corpus, loaded)
+    check_texts(loaded, PUBLISHED[year], corpus)
     return loaded
 
 

@@ -1,7 +1,7 @@
 """WMT 2015 and 2016: `DAseg.newstest{Y}.human.{lp}` beside `.reference.`, `.mt-system.` and `.source.`, parallel lines.
 
-A line of `human` is a z-score, the mean of 15 or more standardised judgements; systems and raw scores are not published.
-Pairs of which the source file is missing are taken without a source.
+A line of `human` is a z-score, the mean of standardised judgements; systems and raw scores are not published. Pairs of
+which the source file is missing are taken without a source.
 """
 
 from collections import Counter

@@ -51,7 +51,7 @@ def duration(seconds: float | None) -> str:
     """Seconds as people say them.
 
     >>> duration(75.4), duration(3700)
-    ('1 min 15 s', '1 h 2 min')
+    ('1 min 15 s', '1 h 1 min')
     """
     if seconds is None:
         return "unknown"
@@ -98,6 +98,7 @@ def _benchmark(found: Gathered, benchmark: Benchmark, points: Sequence[Point], w
     return {
         "mark": benchmark,
         "name": benchmark_name(benchmark),
+        "pairs": views.pairs_text(benchmark),
         "summary": views.summary(found, benchmark),
         "headline": _headline(benchmark),
         "statistics": [views.STATISTICS[name] for name in benchmark.cells],
@@ -150,7 +151,13 @@ def _pair_table(benchmark: Benchmark, statistic: str) -> Row:
         rows.append(
             {"metric": metric, "primary": metric == benchmark.primary, "cells": list(zip(cells, marked, strict=True))}
         )
-    return {"name": views.STATISTICS[statistic], "columns": columns, "counts": counts, "rows": rows}
+    return {
+        "name": views.STATISTICS[statistic],
+        "open": statistic != "spearman",
+        "columns": columns,
+        "counts": counts,
+        "rows": rows,
+    }
 
 
 def _bars(benchmark: Benchmark) -> Row:

@@ -64,7 +64,7 @@ how good the metric is. The profile <code>local</code> gives numbers on publishe
 </span>{% endif %}</td>
 {% for cell in row.cells %}<td class="n">{% if cell %}{{ cell.text }}<small>{{ cell.range }}</small>{% endif %}</td>
 {% endfor %}</tr>{% endfor %}</tbody></table></div>
-<p class="note">All numbers × 100, average over {{ b.mark.language_pairs|length }} language pair(s),
+<p class="note">All numbers × 100, average over {{ b.pairs }},
 {{ "{:,}".format(b.mark.rows) }} rated segments; higher is better. Kendall is tau-b. Intervals:
 {{ "%.0f"|format(100 * settings.confidence) }}%, {{ settings.resamples }} bootstrap resamples of segments within each
 language pair.</p>
@@ -76,7 +76,7 @@ baseline was chosen on these rows.</p>{% endif %}
 <h3>By language pair</h3>
 {% if b.bars.chart %}<figure>{{ legend(b.bars.legend) }}<div class="scroll wide">{{ b.bars.chart }}</div>
 <figcaption>Kendall τ-b × 100 with intervals.</figcaption></figure>{% endif %}
-{% for t in b.tables %}<h4>{{ t.name }} × 100</h4>
+{% for t in b.tables %}<details{% if t.open %} open{% endif %}><summary>{{ t.name }} × 100</summary>
 <div class="scroll"><table><thead><tr><th>metric</th>{% for c in t.columns %}<th class="n">{{ c }}</th>{% endfor %}
 </tr></thead>
 <tbody>{% for row in t.rows %}<tr{% if row.primary %} class="primary"{% endif %}><th>{{ row.metric }}</th>
@@ -85,12 +85,13 @@ baseline was chosen on these rows.</p>{% endif %}
 </td>{% endfor %}</tr>{% endfor %}
 <tr class="dim"><th>count</th>{% for c in t.columns %}<td class="n">{{ "{:,}".format(t.counts[c]) }}</td>
 {% endfor %}</tr>
-</tbody></table></div>{% endfor %}
+</tbody></table></div></details>{% endfor %}
 {% if b.published %}<h3>Published numbers, for reference</h3>
 <p class="notice"><b>Other people’s results.</b> {{ b.published.heading }}: Kendall / {{ b.published.second }} × 100.
-Their
-encoders are much larger than this one and were trained for far longer; these rows show what is possible.</p>
-<div class="scroll"><table><thead><tr><th>metric</th>{% for c in b.published.language_pairs %}<th class="n">{{ c }}</th>
+Their BLEURT is BERT-base or BERT-large, pre-trained for 800,000 steps: these rows show what is possible, not what the
+numbers above are measured against.</p>
+<div class="scroll"><table class="tight"><thead><tr><th>metric</th>
+{% for c in b.published.language_pairs %}<th class="n">{{ c }}</th>
 {% endfor %}</tr></thead><tbody>{% for metric, cells in b.published.rows %}<tr><th>{{ metric }}</th>
 {% for cell in cells %}<td class="n">{% if cell %}{{ "%.1f"|format(100 * cell.kendall) }} /
 {{ "%.1f"|format(100 * cell.second) }}{% else %}–{% endif %}</td>{% endfor %}</tr>{% endfor %}</tbody></table></div>

@@ -35,13 +35,16 @@ tbody th{font-weight:500;white-space:nowrap}
 .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap;padding-left:10px}
 td.n small{display:block;color:var(--dim);font-size:.74rem;font-weight:400}
 tr.primary{background:var(--soft)}
-tr.primary th,tr.primary td,.best{font-weight:700}
+tr.primary th,.headline tr.primary td,.best{font-weight:700}
+.tight{font-size:.84rem}
+.tight th,.tight td{padding-right:8px;padding-left:4px}
 .headline{width:100%}
 .headline .chart{width:32%;min-width:150px;padding:6px 14px}
 .track{position:relative;display:block;height:20px;color:var(--s4)}
 .track.ours{color:var(--s0)}
 .track i{position:absolute;top:9px;height:3px;background:currentColor;opacity:.55;border-radius:2px}
 .track b{position:absolute;top:5px;width:11px;height:11px;margin-left:-5px;border-radius:50%;background:currentColor}
+.texts{width:100%}
 .texts p{margin:0 0 4px;max-width:68ch;overflow-wrap:anywhere}
 .texts td{min-width:70px}
 figure{margin:10px 0 0}

@@ -177,10 +177,9 @@ def headline(found: Gathered, marks: Sequence[Benchmark]) -> str:
     confidence = found.method.get("settings", {}).get("confidence", 0)
     blocks = []
     for benchmark in marks:
-        pairs = "1 language pair" if len(benchmark.language_pairs) == 1 else f"{len(benchmark.language_pairs)} pairs"
         lines = [
             f"{benchmark.corpus}, {benchmark.aspect}: agreement with people x 100 on {benchmark.rows} rated segments, "
-            f"average of {pairs} ({confidence:.0%} interval)",
+            f"average of {pairs_text(benchmark)} ({confidence:.0%} interval)",
             "",
             "  ".join([f"{'metric':<24}", *(f"{name:<20}" for name in _named(benchmark))]).rstrip(),
         ]
@@ -190,6 +189,12 @@ def headline(found: Gathered, marks: Sequence[Benchmark]) -> str:
             lines.append("  ".join([f"{metric:<24}", *(f"{text:<20}" for text in texts)]).rstrip())
         blocks.append("\n".join([*lines, "", summary(found, benchmark)]))
     return "\n\n".join(blocks or ["Nothing was evaluated."])
+
+
+def pairs_text(benchmark: Benchmark) -> str:
+    """How many language pairs there are, in words."""
+    count = len(benchmark.language_pairs)
+    return "1 language pair" if count == 1 else f"{count} language pairs"
 
 
 def _named(benchmark: Benchmark) -> list[str]:

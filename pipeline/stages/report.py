@@ -1,7 +1,7 @@
 """Report: the tables and charts that people read, and the numbers that DVC shows.
 
     python -m pipeline.stages.report --extract data/extract ... --evaluate data/evaluate --out reports
-    python -m pipeline.stages.report --show --out reports      prints the headline of a report that exists
+    python -m pipeline.stages.report --print --out reports     prints the headline of a report that exists
 
 Writes OUT/report.html (self-contained, opens offline), OUT/metrics.json, OUT/headline.txt and OUT/plots/*.csv. A stage
 that has not run is named in the report; it is no error.
@@ -46,9 +46,11 @@ def main() -> None:
         default = Path("models" if field.name in ("pretrain", "finetune") else "data") / field.name
         parser.add_argument(f"--{field.name}", type=Path, default=default)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--show", action="store_true", help="only print the headline of the report in --out")
+    parser.add_argument(
+        "--print", dest="only_print", action="store_true", help="only print the headline of the report in --out"
+    )
     arguments = parser.parse_args()
-    if not arguments.show:
+    if not arguments.only_print:
         folders = Folders(**{field.name: getattr(arguments, field.name) for field in fields(Folders)})
         report(load_params(arguments.params, "report", ReportParams), arguments.params, folders, arguments.out)
     print(show(arguments.out))

@@ -188,11 +188,13 @@ class MaskFiller:
 
 
 def _sentence(encoding: Any) -> Sentence:
-    inner = [i for i, word in enumerate(encoding.word_ids) if word is not None]
+    pieces: list[Piece] = []
     words: dict[int, list[int]] = {}
-    for index, i in enumerate(inner):
-        words.setdefault(encoding.word_ids[i], []).append(index)
-    pieces = [Piece(encoding.tokens[i], *encoding.offsets[i]) for i in inner]
+    columns = zip(encoding.word_ids, encoding.tokens, encoding.offsets, strict=True)  # each access copies the list
+    for word, piece, (start, end) in columns:
+        if word is not None:
+            words.setdefault(word, []).append(len(pieces))
+            pieces.append(Piece(piece, start, end))
     return Sentence(list(encoding.ids), pieces, list(words.values()))
 
 

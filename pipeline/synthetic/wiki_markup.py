@@ -34,7 +34,6 @@ general references; notes and citations; sources and references; cited sources; 
 bibliography and further reading
 """
 _NO_PROSE = frozenset(name.strip() for name in _NO_PROSE_NAMES.split(";"))
-_HEADING_LINE = re.compile(r"(?P<level>={1,6})\s*(?P<name>.+?)\s*(?P=level)\s*")
 _LANGUAGE_LINK = re.compile(r"[a-z]{2,3}(-[a-z]+)*:", re.IGNORECASE)
 _QUOTES = re.compile(r"'{2,}")
 _SWITCH = re.compile(r"__[A-Z]{3,}__")
@@ -42,11 +41,12 @@ _NOT_PROSE = ("*", "#", ":", ";", "|", "!", "{|", " ", "\t", "----")
 _SPACE = re.compile(r"[\s\u00a0\u2000-\u200a\u202f\u205f\u3000]+")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 _SPOKEN = re.compile(
-    rf"(?:\b(?:pronounced|pronunciation|locally|also|or|and|in English|English|UK|US|IPA)[:,]?\s*)*{PRONUNCIATION}"
+    rf"(?:\b(?:pronounced|pronunciation|locally|also|or|and|in English|English|UK|US|IPA)[:,]?\s*){{0,6}}"
+    rf"{PRONUNCIATION}"
 )
 _REPAIRS = [
     (re.compile(r"([(\[])[\s,;:/]+"), r"\1"),  # "( ; from Greek" after a dropped pronunciation
-    (re.compile(r"[\s,;:/]+([)\]])"), r"\1"),
+    (re.compile(r"[\s,;:/]{1,20}([)\]])"), r"\1"),
     (re.compile(r"\(\s*(?:or|and|also)?\s*\)|\[\s*\]"), ""),
     (re.compile(r"([,;])(?:\s*[,;])+"), r"\1"),
     (re.compile(r"\s+([,;.!?%)\]])(?=\s|$|[\"”’)])"), r"\1"),
@@ -111,16 +111,22 @@ def _join(lines: list[str]) -> list[str]:
     found: list[list[str]] = [[]]
     skipped_level = 0
     for line in lines:
-        heading = _HEADING_LINE.fullmatch(line)
-        if heading:
-            level = len(heading["level"])
-            if not skipped_level or level <= skipped_level:
-                skipped_level = level if heading["name"].strip().lower() in _NO_PROSE else 0
-        if heading or skipped_level or not line.strip() or line.startswith(_NOT_PROSE) or only_marks(line):
+        level = _heading_level(line)
+        if level and (not skipped_level or level <= skipped_level):
+            skipped_level = level if line.strip("= \t").lower() in _NO_PROSE else 0
+        if level or skipped_level or not line.strip() or line.startswith(_NOT_PROSE) or only_marks(line):
             found.append([])
         else:
             found[-1].append(line)
     return [" ".join(part) for part in found if part]
+
+
+def _heading_level(line: str) -> int:
+    """Level of a heading such as `== History ==`, which is 2; 0 for any other line."""
+    line = line.rstrip()
+    left = len(line) - len(line.lstrip("="))
+    right = len(line) - len(line.rstrip("="))
+    return min(left, right) if left + right < len(line) else 0
 
 
 def _tidy(text: str) -> str:

@@ -29,13 +29,13 @@ PAGES = pyarrow.schema(
 )
 
 _DISAMBIGUATION = re.compile(
-    r"\{\{\s*(?:[\w -]*disambig\w*|dab|disamb|hndis|geodis|numberdis|letter-number combination disambiguation)\s*[|}]"
+    r"\{\{\s{0,9}(?:[\w -]{0,60}disambig\w{0,20}|dab|disamb|hndis|geodis|numberdis)\s{0,9}[|}]"
     r"|__DISAMBIG__",
     re.IGNORECASE,
 )
 _LIST_TITLE = re.compile(r"(?:Lists?|Index|Outline|Timeline|Table|Comparison) of ", re.IGNORECASE)
 _LIST_TEMPLATE = re.compile(
-    r"\{\{\s*(?:sia|set index(?: article)?|surname|given name|list of lists)\s*[|}]", re.IGNORECASE
+    r"\{\{\s{0,9}(?:sia|set index(?: article)?|surname|given name|list of lists)\s{0,9}[|}]", re.IGNORECASE
 )
 _REDIRECT = re.compile(r"\s*#REDIRECT\b", re.IGNORECASE)
 

@@ -22,8 +22,12 @@ _ENDED = re.compile(rf"[{ENDS}][{_CLOSERS}]*$")
 _TITLE = re.compile(r"(?:^|[\s(\"“])(?:Lt|Rep|Sen|Gov|Gen|Col|Capt|Sgt|Hon|Rev|Pres|Prof|Dr|Mr|Mrs|Ms|St|Mt|No|vs)\.$")
 _INITIAL = re.compile(r"(?:^|[\s(])[A-Z]\.$")
 _CONTINUES = re.compile(r"[a-z,;:.!?%)\]”’…–—/-]")
+_OPENERS = (
+    "The|This|These|Those|That|It|In|On|At|By|For|He|She|They|We|But|And|However|When|As|Although|While|After|A|An"
+)
 _MISSED = re.compile(
-    r"(?<=[\d)%°²³\]]\.) (?=[A-Z\"“(])|(?<=etc\.) (?=[A-Z])|(?<=\.\)) (?=[A-Z])|(?<=\.[\"”]) (?=[A-Z])"
+    r"(?<=[\d)%°²³\]]\.) (?=[A-Z\"“(])|(?<=etc\.) (?=[A-Z])|(?<=\.\)) (?=[A-Z])|(?<=\.[\"”]) (?=[A-Z])|"
+    rf"(?<= [A-Z]\.) (?=(?:{_OPENERS}) [a-zA-Z])|(?<=[a-z]{{4}}\.) (?=\d[\d,]* [a-z]{{3}})"
 )
 _MISSED_TAIL = re.compile(
     r"(?:\b(?:No|Nos|vol|pp?|ch|art|fig|eq|c|ca|b|d|fl|r)\. ?\d+|^\d+|\s[A-Z]\d*)\.$", re.IGNORECASE
@@ -57,13 +61,13 @@ def sentences(paragraph: str) -> list[str]:
     >>> sentences("Dr. Ada Lovelace wrote it in 1843. Nobody noticed; the machine did not exist.")
     ['Dr. Ada Lovelace wrote it in 1843.', 'Nobody noticed; the machine did not exist.']
     """
-    found: list[str] = []
+    found: list[list[str]] = []
     for piece in _pieces(paragraph):
-        if found and _joins(found[-1].rstrip(), piece.lstrip()):
-            found[-1] += piece
+        if found and _joins(found[-1][-1], piece):
+            found[-1].append(piece)
         else:
-            found.append(piece)
-    return [part.strip() for sentence in found for part in _missed_ends(sentence) if part.strip()]
+            found.append([piece])
+    return [part.strip() for pieces in found for part in _missed_ends("".join(pieces)) if part.strip()]
 
 
 def _pieces(paragraph: str) -> Iterator[str]:
@@ -75,9 +79,10 @@ def _pieces(paragraph: str) -> Iterator[str]:
 
 def _joins(before: str, after: str) -> bool:
     """Whether a boundary between two pieces is none: the first has not ended, or the second goes on."""
+    before = before.rstrip()
     if not _ENDED.search(before) or _TITLE.search(before) or _INITIAL.search(before):
         return True
-    return _CONTINUES.match(after) is not None
+    return _CONTINUES.match(after.lstrip()) is not None
 
 
 def _missed_ends(sentence: str) -> Iterator[str]:

@@ -22,7 +22,6 @@ _VERBATIM = re.compile(rf"<(?P<name>{'|'.join([*_INLINE, *_SILENT])})\b(?P<rest>
 _SAME_NAME = {
     name: re.compile(rf"<(?P<slash>/?){name}\b(?:[^<>]*[^<>/])?>", re.IGNORECASE) for name in (*_INLINE, *_SILENT)
 }
-_HEADING = re.compile(r"=+[^=\n].*=+\s*$")
 _TABLE_END = re.compile(r"\|\}(?!\}(?!\}))")
 _SUP = re.compile(r"<sup\b[^<>]*>([^<>]{0,40})</sup\s*>", re.IGNORECASE)
 _SUB = re.compile(r"<sub\b[^<>]*>([^<>]{0,40})</sub\s*>", re.IGNORECASE)
@@ -32,7 +31,8 @@ _BLOCK = re.compile(
     re.IGNORECASE,
 )
 _TAG = re.compile(r"</?[a-z][a-z0-9]*\b[^<>]*>", re.IGNORECASE)
-_EXTERNAL = re.compile(r"\[(?:https?:|ftp:|mailto:)?//[^\s\[\]]+(?P<label>[^\[\]\n]*)\]", re.IGNORECASE)
+_EXTERNAL = re.compile(r"\[(?:https?:|ftp:|mailto:)?//[^\s\[\]]++(?:[ \t](?P<label>[^\[\]\n]*))?\]", re.IGNORECASE)
+_UNCLOSED = re.compile(r"<(?=[a-z/!])", re.IGNORECASE)
 _BARE_URL = re.compile(r"\b(?:https?|ftp)://[^\s|{}\[\]]+", re.IGNORECASE)
 _BRACKETS = re.compile(r"\{\{|\}\}|\[\[|\]\]")
 _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
@@ -49,7 +49,8 @@ def resolve_tags(text: str) -> str:
     text = _SUP.sub(lambda match: _raised(match[1]), text)
     text = _SUB.sub(lambda match: match[1] if match[1].isdigit() else FORMULA, text)
     text = _TAG.sub("", _BLOCK.sub("\n\n", _BREAK.sub(" ", text)))
-    text = _EXTERNAL.sub(lambda match: match["label"].strip(), text)
+    text = _UNCLOSED.sub(BROKEN, text)
+    text = _EXTERNAL.sub(lambda match: (match["label"] or "").strip(), text)
     return _balanced(_BARE_URL.sub(URL, text))
 
 
@@ -89,7 +90,7 @@ def _without_tables(text: str) -> str:
     depth = 0
     for line in text.split("\n"):
         start = line.lstrip(" :*#")
-        if _HEADING.match(line):
+        if line.startswith("=") and line.rstrip().endswith("="):
             depth = 0
         if start.startswith("{|"):
             depth += 1

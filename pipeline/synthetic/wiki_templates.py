@@ -5,7 +5,6 @@ the template's own arguments) and computed (quantities, dates, languages). Any o
 on a line of its own (boxes, notes on top of a section) the mark goes with the line.
 """
 
-import calendar
 import re
 from collections.abc import Callable
 
@@ -25,7 +24,10 @@ from pipeline.synthetic.wiki_template_names import (
     SILENT_PREFIXES,
 )
 
-_MONTHS = list(calendar.month_name)[1:]
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 
 def template_text(name: str, arguments: Arguments) -> str:

@@ -115,6 +115,19 @@ def test_both_places_are_merged_below_a_dot(tmp_path: Path) -> None:
     assert load_params(write(tmp_path, text.replace("profile: a", "profile: b")), "label.x", Two) == Two(1, 3)
 
 
+def test_mappings_inside_a_section_are_merged_too(tmp_path: Path) -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Outer:
+        gammas: dict[str, float]
+
+    text = "profile: a\nx: {{gammas: {{bleu: 1.0}}}}\nprofiles: {{a: {{x: {{gammas: {{{}: 2.0}}}}}}}}\n"
+    assert load_params(write(tmp_path, text.format("rouge")), "x", Outer) == Outer({"bleu": 1.0, "rouge": 2.0})
+    file = write(tmp_path, text.format("bleu"))
+    with pytest.raises(ParamsError) as caught:
+        load_params(file, "x", Outer)
+    assert str(caught.value) == f"{file}: x.gammas.bleu stands both in x.gammas and in the profile's x.gammas."
+
+
 def test_a_profile_without_the_section_leaves_the_shared_one(tmp_path: Path) -> None:
     file = write(tmp_path, SHARED.format(profile="bare") + PROFILES)
     assert load_params(file, "label.rouge", Beam) == Beam(2)
@@ -126,7 +139,7 @@ def test_a_key_in_both_places_fails_by_name(tmp_path: Path) -> None:
     file = write(tmp_path, "profile: a\nlabel: {x: {width: 1}}\nprofiles: {a: {label: {x: {width: 2}}}}\n")
     with pytest.raises(ParamsError) as caught:
         load_params(file, "label.x", Beam)
-    assert str(caught.value) == f"{file}: label.x.width stands both in label.x and in profiles.a.label.x."
+    assert str(caught.value) == f"{file}: label.x.width stands both in label.x and in the profile's label.x."
 
 
 @pytest.mark.parametrize(

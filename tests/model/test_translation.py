@@ -155,14 +155,14 @@ def test_pair_and_many_source_models_need_no_token():
 
 
 def test_unknown_language_of_a_many_target_model_is_refused():
-    with pytest.raises(ModelError, match="^m: does not translate into 'cs'; its languages are >>deu<<, >>fra<<.$"):
+    with pytest.raises(ModelError, match=r"^m: does not translate into 'cs'; its languages are >>deu<<, >>fra<<.$"):
         language_token({">>fra<<": 0, ">>deu<<": 1}, "cs", Path("m"))
 
 
 def test_other_architecture_is_refused(tmp_path):
     config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
     BertModel(config).save_pretrained(tmp_path / "bert")
-    with pytest.raises(ModelError, match="is a bert model; translation needs a Marian model"):
+    with pytest.raises(ModelError, match=r"is a bert model; translation needs a Marian model"):
         Translator(tmp_path / "bert")
 
 

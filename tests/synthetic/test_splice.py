@@ -1,5 +1,7 @@
 """Filled pieces put back into text: verbatim elsewhere, sensible spaces and capitals where filled."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,7 +57,7 @@ def test_pieces_that_share_a_character_are_written_once():
 @given(st.text(max_size=30), st.data())
 def test_text_without_change_stays_verbatim(text, data):
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))))
-    pieces = [Piece(text[a:b].lower(), a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+    pieces = [Piece(text[a:b].lower(), a, b) for a, b in itertools.pairwise(cuts)]
     assert splice(text, pieces, {i: piece.piece for i, piece in enumerate(pieces)}, {}) == text
 
 

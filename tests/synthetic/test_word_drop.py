@@ -52,5 +52,5 @@ def test_share_is_met_to_the_nearest_whole(count, share, seed):
 
 
 def test_share_beyond_one_is_refused():
-    with pytest.raises(ParamsError, match="^perturb.word_drop.share: must be between 0 and 1, not 1.5.$"):
+    with pytest.raises(ParamsError, match=r"^perturb.word_drop.share: must be between 0 and 1, not 1.5.$"):
         WordDropParams(share=1.5)

@@ -1,0 +1,111 @@
+"""Agreement tables on small groups whose values are known."""
+
+import math
+from typing import Any
+
+import numpy
+import pytest
+
+from pipeline.evaluation.comparison import compare
+from pipeline.evaluation.tables import Key, agreement_rows, darr_rule, group_rows, measure
+
+
+def rated(number: int, pair: str | None, score: float, **changes: Any) -> dict[str, Any]:
+    return {
+        "rating_id": f"r{number}",
+        "corpus": "wmt18",
+        "aspect": "adequacy",
+        "language_pair": pair,
+        "segment": f"s{number // 2}",
+        "reference": f"reference {number // 2}",
+        "score": score,
+        "raw": None,
+        **changes,
+    }
+
+
+HUMAN = [1.0, 2.0, 3.0, 4.0, 5.0]
+ROWS = [rated(i, "de-en", h) for i, h in enumerate(HUMAN)] + [rated(10 + i, "cs-en", h) for i, h in enumerate(HUMAN)]
+SWAPPED = [2.0, 1.0, 4.0, 3.0, 5.0]
+SCORES = {
+    "bleurt/all": dict(zip([r["rating_id"] for r in ROWS], SWAPPED + HUMAN, strict=True)),
+    "constant": {row["rating_id"]: 0.5 for row in ROWS},
+}
+
+
+def test_values_by_pair_and_their_average() -> None:
+    found = measure(group_rows(ROWS, SCORES), 50, 25.0, seed=1)
+    values = {
+        (key.language_pair, key.statistic): measured.value
+        for key, measured in found.items()
+        if key.metric == "bleurt/all"
+    }
+    assert values["de-en", "kendall"] == pytest.approx(0.6)
+    assert values["cs-en", "kendall"] == pytest.approx(1.0)
+    assert values["average", "kendall"] == pytest.approx(0.8)
+    assert values["average", "pearson"] == pytest.approx(0.9)
+    assert ("de-en", "darr") not in values
+    assert found[Key("wmt18", "adequacy", "bleurt/all", "average", "kendall")].count == 10
+
+
+def test_an_undefined_pair_leaves_the_average_undefined() -> None:
+    rows = agreement_rows(measure(group_rows(ROWS, SCORES), 50, 25.0, seed=1), 0.9)
+    constant = [row for row in rows if row["metric"] == "constant"]
+    assert len(constant) == 9
+    assert all(math.isnan(row[name]) for row in constant for name in ("value", "low", "high"))
+
+
+def test_intervals_hold_the_value_and_every_metric_meets_the_same_resamples() -> None:
+    scores = SCORES | {"copy": SCORES["bleurt/all"]}
+    found = measure(group_rows(ROWS, scores), 200, 25.0, seed=1)
+    one, other = (found[Key("wmt18", "adequacy", m, "average", "kendall")] for m in ("bleurt/all", "copy"))
+    assert numpy.array_equal(one.resamples, other.resamples, equal_nan=True)
+    for row in agreement_rows(found, 0.95):
+        if row["metric"] == "bleurt/all":
+            assert -1 <= row["low"] <= row["value"] <= row["high"] <= 1
+
+
+def test_darr_uses_raw_ratings_of_the_same_segment() -> None:
+    raw = [90.0, 40.0, 80.0, 50.0, 10.0]  # segments (90, 40), (80, 50), (10): the swapped metric agrees on both
+    rows = [rated(i, "de-en", h, raw=r) for i, (h, r) in enumerate(zip(HUMAN, raw, strict=True))]
+    found = measure(group_rows(rows, {"m": SCORES["bleurt/all"]}), 50, 25.0, seed=1)
+    measured = found[Key("wmt18", "adequacy", "m", "de-en", "darr")]
+    assert (measured.value, measured.count) == (1.0, 2)
+
+
+def test_rows_without_segment_or_language_pair_group_by_reference() -> None:
+    rows = [rated(i, None, h, segment=None) for i, h in enumerate(HUMAN)]
+    (group,) = group_rows(rows, {"m": SCORES["bleurt/all"]})
+    assert group.language_pair == "all"
+    assert group.segments.tolist() == [0, 0, 1, 1, 2]
+
+
+def test_darr_rule_changed_in_2018() -> None:
+    assert darr_rule("wmt17", 25.0) == (0.0, False)
+    assert darr_rule("wmt19", 25.0) == (25.0, True)
+
+
+def test_comparisons_name_rivals_and_skip_undefined_baselines() -> None:
+    rng = numpy.random.default_rng(0)
+    rows = [rated(2 * i, "de-en", float(h)) for i, h in enumerate(rng.normal(size=60))]
+    noise = {"bleurt/all": 0.1, "bleurt/none": 2.0, "sentbleu": 3.0, "chrf++": 0.5}
+    scores = {
+        metric: {row["rating_id"]: row["score"] + scale * rng.normal() for row in rows}
+        for metric, scale in noise.items()
+    }
+    scores["ter"] = {row["rating_id"]: 0.0 for row in rows}
+    groups = group_rows(rows, scores)
+    found = measure(groups, 100, 25.0, seed=1)
+    records = compare(groups, found, permutations=99, confidence=0.95, seed=1)
+    named = {(record["metric"], record["against"], record["role"]) for record in records}
+    assert named == {
+        ("bleurt/all", "bleurt/none", "without pre-training"),
+        ("bleurt/all", "chrf++", "best baseline"),
+        ("bleurt/none", "chrf++", "best baseline"),
+    }
+    gain = next(record for record in records if record["role"] == "without pre-training")
+    values = [found[Key("wmt18", "adequacy", m, "average", "kendall")].value for m in ("bleurt/all", "bleurt/none")]
+    assert gain["difference"] == pytest.approx(values[0] - values[1], abs=1e-8)
+    assert gain["p_value"] == pytest.approx(0.01)
+    assert gain["low"] < gain["difference"] < gain["high"]
+    assert gain["p_value_williams"]["de-en"] < 1e-6

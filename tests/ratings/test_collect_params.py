@@ -1,0 +1,63 @@
+"""The section `collect`: what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.errors import ParamsError
+from pipeline.core.params import from_mapping
+from pipeline.ratings.params import CollectParams, Layout, Split
+
+CORPUS = {
+    "name": "sample",
+    "layout": "own",
+    "parts": [{"path": "ratings.tsv", "sha256": None}],
+    "language_pairs": ["*"],
+    "years": [],
+    "split": "by_reference",
+    "test_fraction": 0.25,
+    "scale": 100,
+}
+SECTION = {"corpora": [CORPUS], "validation_fraction": 0.1, "rows_per_shard": 1000, "seed": 1}
+
+
+def test_a_good_section_loads() -> None:
+    params = from_mapping(SECTION, CollectParams, "collect")
+    (corpus,) = params.corpora
+    assert (corpus.layout, corpus.split, corpus.scale) == (Layout.OWN, Split.BY_REFERENCE, 100.0)
+    assert Path(corpus.parts[0].path).name == "ratings.tsv"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layout": "wmt20"}, r"corpora\[0\]\.layout: must be one of wmt_daseg, wmt17"),
+        ({"split": "train"}, "test_fraction belongs to split by_reference"),
+        ({"test_fraction": None}, "test_fraction belongs to split by_reference"),
+        ({"test_fraction": 1}, "test_fraction must lie between 0 and 1, not 1.0"),
+        ({"layout": "wmt17"}, "scale must be null, ratings of layout wmt17 are standardised"),
+        ({"layout": "webnlg", "scale": None}, "scale must be a number for layout webnlg"),
+        ({"scale": 0}, "scale must be positive, not 0.0"),
+        ({"years": [2018]}, "years must be empty, layout own holds a single one"),
+        ({"parts": []}, "parts and language_pairs must not be empty"),
+        ({"name": "a/b"}, "nor hold a slash"),
+        ({"path": "x"}, r"corpora\[0\]\.path: unknown key"),
+    ],
+)
+def test_a_bad_corpus_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ParamsError, match=message):
+        from_mapping({**SECTION, "corpora": [{**CORPUS, **change}]}, CollectParams, "collect")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"corpora": [CORPUS, CORPUS]}, "names must be there and unique"),
+        ({"corpora": []}, "names must be there and unique"),
+        ({"validation_fraction": 1}, r"validation_fraction: must be in \[0, 1\), not 1.0"),
+        ({"rows_per_shard": 0}, "rows_per_shard: must be at least 1, not 0"),
+    ],
+)
+def test_a_bad_section_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ParamsError, match=message):
+        from_mapping({**SECTION, **change}, CollectParams, "collect")

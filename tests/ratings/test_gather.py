@@ -1,0 +1,126 @@
+"""All corpora in one table: splits, leaks, accounts."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.core.records import RATINGS
+from pipeline.core.shards import list_shards, read_rows
+from pipeline.ratings.gather import LEAK, collect
+from pipeline.ratings.params import CollectParams, Corpus, Layout, Split
+from pipeline.ratings.splits import normalised
+
+Write = Callable[[Path, str], Path]
+Make = Callable[..., Corpus]
+
+
+def params(*corpora: Corpus, validation: float = 0.0, rows: int = 1000) -> CollectParams:
+    return CollectParams(corpora, validation, rows, 1)
+
+
+def own(write: Write, file: Path, *rows: tuple[str, str]) -> Path:
+    """A file of (reference, source) rows."""
+    lines = [f"{reference}\tcandidate {number}\t50\t{source}" for number, (reference, source) in enumerate(rows)]
+    return write(file, "\n".join(["reference\tcandidate\tscore\tsource", *lines]) + "\n")
+
+
+def shared(rows: list[dict[str, Any]], first: str, second: str) -> set[str]:
+    texts = {
+        split: {
+            normalised(text)
+            for row in rows
+            if row["split"] == split
+            for text in (row["reference"], *row["other_references"], row["source"] or "")
+            if text
+        }
+        for split in (first, second)
+    }
+    return texts[first] & texts[second]
+
+
+def test_training_rows_that_share_with_a_test_row_are_dropped_and_counted(
+    tmp_path: Path, write: Write, corpus: Make
+) -> None:
+    train = own(write, tmp_path / "a.tsv", ("A cat.", "s1"), ("a  CAT.", "s2"), ("A dog.", "s3"), ("A hen.", "s4"))
+    test = own(write, tmp_path / "b.tsv", ("A cat.", "s9"), ("An owl.", "S3"))
+    made = params(corpus(Layout.OWN, train, name="mine"), corpus(Layout.OWN, test, name="theirs", split=Split.TEST))
+    counts = collect(made, tmp_path / "out")
+    rows = list(read_rows(tmp_path / "out", RATINGS))
+    assert [(row["rating_id"], row["split"]) for row in rows] == [
+        ("mine/5", "train"),
+        ("theirs/2", "test"),
+        ("theirs/3", "test"),
+    ]
+    expected = {
+        "rows_in": 6,
+        "rows_out": 3,
+        "dropped": {LEAK: 3},
+        "by_split": {"train": 1, "validation": 0, "test": 2},
+        "by_corpus": {
+            "mine": {
+                "rows_in": 4,
+                "rows_out": 1,
+                "dropped": {LEAK: 3},
+                "by_split": {"train": 1, "validation": 0, "test": 0},
+            },
+            "theirs": {
+                "rows_in": 2,
+                "rows_out": 2,
+                "dropped": {},
+                "by_split": {"train": 0, "validation": 0, "test": 2},
+            },
+        },
+    }
+    assert counts == expected
+    assert json.loads((tmp_path / "out" / "counts.json").read_text(encoding="utf-8")) == expected
+
+
+def test_by_reference_splits_one_corpus_in_three(tmp_path: Path, write: Write, corpus: Make) -> None:
+    file = own(write, tmp_path / "a.tsv", *[(f"Reference {number // 4}.", "") for number in range(80)])
+    made = params(corpus(Layout.OWN, file, split=Split.BY_REFERENCE, test_fraction=0.25), validation=0.2, rows=30)
+    assert collect(made, tmp_path / "out")["by_split"] == {"train": 48, "validation": 12, "test": 20}
+    rows = list(read_rows(tmp_path / "out", RATINGS))
+    pairs = [("train", "validation"), ("train", "test"), ("validation", "test")]
+    assert [shared(rows, *pair) for pair in pairs] == [set(), set(), set()]
+    assert [row["rating_id"] for row in rows] == [f"c/{line}" for line in range(2, 82)]
+    assert [shard.name for shard in list_shards(tmp_path / "out")] == [f"part-0000{n}.parquet" for n in range(3)]
+
+
+def test_too_little_to_split_is_said(tmp_path: Path, write: Write, corpus: Make) -> None:
+    file = own(write, tmp_path / "a.tsv", *[("One.", "")] * 20)
+    with pytest.raises(InputError, match=r"too few distinct references to set test_fraction apart: 0\.5\."):
+        collect(params(corpus(Layout.OWN, file, split=Split.BY_REFERENCE, test_fraction=0.5)), tmp_path / "out")
+    with pytest.raises(InputError, match=r"the 20 training rows have too few .* validation_fraction apart: 0\.1\."):
+        collect(params(corpus(Layout.OWN, file), validation=0.1), tmp_path / "out")
+
+
+def test_a_corpus_of_which_nothing_is_left_is_said(tmp_path: Path, write: Write, corpus: Make) -> None:
+    file = own(write, tmp_path / "a.tsv", ("One.", ""))
+    with pytest.raises(InputError, match=r"no rating of corpus c is left \(1 dropped: language pair not chosen\)"):
+        collect(params(corpus(Layout.OWN, file, language_pairs=("de-en",))), tmp_path / "out")
+
+
+def test_real_data_of_all_years(tmp_path: Path, real_data: Path, corpus: Make) -> None:
+    wmt, to_english = real_data / "wmt", {"language_pairs": ("*-en",)}
+    made = params(
+        corpus(Layout.WMT_DASEG, wmt / "DAseg-wmt-newstest2015", name="wmt15", **to_english),
+        corpus(Layout.WMT_DASEG, wmt / "DAseg-wmt-newstest2016", name="wmt16", **to_english),
+        corpus(Layout.WMT17, wmt / "wmt17", name="wmt17", split=Split.TEST, **to_english),
+        validation=0.1,
+    )
+    counts = collect(made, tmp_path / "out")
+    assert {name: part["rows_out"] for name, part in counts["by_corpus"].items()} == {
+        "wmt15": 2000,
+        "wmt16": 2240,
+        "wmt17": 3920,
+    }
+    assert counts["by_split"] == {"train": 3816, "validation": 424, "test": 3920}
+    rows = list(read_rows(tmp_path / "out", RATINGS))
+    pairs = [("train", "validation"), ("train", "test"), ("validation", "test")]
+    assert [shared(rows, *pair) for pair in pairs] == [set(), set(), set()]
+    assert max(Counter(row["rating_id"] for row in rows).values()) == 1

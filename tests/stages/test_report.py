@@ -1,0 +1,311 @@
+"""The report stage: its files, that it opens offline, that texts are escaped, and that absent stages are named."""
+
+import csv
+import json
+import re
+import shutil
+import sys
+from dataclasses import fields
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.params import from_mapping
+from pipeline.core.records import AGREEMENT, PAIRS, PREDICTIONS, RATINGS, SIGNAL_COLUMNS, signal_schema
+from pipeline.core.shards import shard_name, table_of, write_shard
+from pipeline.core.work import write_json
+from pipeline.evaluation.comparison import compare
+from pipeline.evaluation.tables import agreement_rows, group_rows, measure
+from pipeline.reporting.figures import ticks
+from pipeline.reporting.gather import Folders
+from pipeline.reporting.samples import percentiles, worst
+from pipeline.stages import report as stage
+from pipeline.stages.report import ReportParams, report, show
+
+HOSTILE = '<script>alert("candidate")</script> & co'
+PARAMS_FILE = """
+profile: PROFILE
+variants: [all, none]
+pretrain: {schedule: {seed: 1}}
+profiles:
+  embedded: {report: {worst: 3, scatter_points: 10, signal_bins: 4}}
+  local: {pretrain: {schedule: {steps: 5}}, report: {worst: 3, scatter_points: 10, signal_bins: 4}}
+"""
+
+
+def rating(number: int) -> dict[str, Any]:
+    return {
+        "rating_id": f"r{number}",
+        "corpus": "wmt17",
+        "split": "test",
+        "aspect": "adequacy",
+        "reference": f"reference {number // 2}",
+        "other_references": [],
+        "candidate": HOSTILE if number == 0 else f"candidate {number}",
+        "source": None,
+        "language_pair": ("de-en", "cs-en")[number % 2],
+        "system": "s&s",
+        "segment": str(number),
+        "raw": None,
+        "z": None,
+        "score": float(number),
+    }
+
+
+ROWS = [rating(number) for number in range(24)]
+SCORES: dict[str, dict[str, float]] = {
+    # Row 0 is people's last and this metric's first: its worst disagreement.
+    "bleurt/all": {r["rating_id"]: 99.0 if r["rating_id"] == "r0" else r["score"] for r in ROWS},
+    "bleurt/none": {r["rating_id"]: float((7 * int(r["score"])) % 24) for r in ROWS},
+    "sentbleu": {r["rating_id"]: float((5 * int(r["score"])) % 24) for r in ROWS},
+    "ter": {r["rating_id"]: 0.0 for r in ROWS},
+}
+
+
+def write_evaluation(folder: Path) -> None:
+    groups = group_rows(ROWS, SCORES)
+    found = measure(groups, 40, 25.0, 1)
+    write_shard(folder / "agreement" / shard_name(0), table_of(agreement_rows(found, 0.95), AGREEMENT))
+    write_json(folder / "significance.json", compare(groups, found, permutations=20, confidence=0.95, seed=1))
+    settings = {"resamples": 40, "confidence": 0.95, "permutations": 20, "darr_gap": 25.0, "seed": 1}
+    write_json(folder / "method.json", {"settings": settings, "signatures": {"sentbleu": "nrefs:1|tok:13a"}})
+    write_json(folder / "counts.json", {"rows_in": 30, "rows_out": 24, "dropped": {"train split": 6}})
+    for index, (metric, scores) in enumerate(SCORES.items()):
+        rows = [{"rating_id": name, "metric": metric, "score": score} for name, score in scores.items()]
+        write_shard(folder / "predictions" / shard_name(index), table_of(rows, PREDICTIONS))
+
+
+def write_pairs(folders: Folders) -> None:
+    pair = {
+        "segment_id": "s",
+        "reference": "it is",
+        "candidate": HOSTILE,
+        "technique": "mask_fill",
+        "pivot": None,
+        "mask_style": "span",
+        "masks": 2,
+        "dropped_words": 0,
+        "parent_id": None,
+    }
+    pairs = [{**pair, "pair_id": f"p{number}", "dropped_words": int(number == 3)} for number in range(4)]
+    write_shard(folders.perturb / shard_name(0), table_of(pairs, PAIRS))
+    write_json(folders.perturb / "counts.json", {"rows_in": 5, "rows_out": 4, "dropped": {"nothing to mask": 1}})
+    for signal, columns in SIGNAL_COLUMNS.items():
+        values = [{"pair_id": f"p{n}", **dict.fromkeys(columns, n / 4)} for n in range(4)]
+        write_shard(folders.label / signal / shard_name(0), table_of(values, signal_schema(signal)))
+
+
+def write_training(folder: Path) -> None:
+    for variant, points in (("all", [(10, 1.5, 0.2), (20, 1.0, 0.4)]), ("none", [])):
+        steps = [{"step": step, "loss": loss, "validation": score, "seconds": 1.0} for step, loss, score in points]
+        facts = {
+            "seconds": 75.4,
+            "rows_seen": 640,
+            "best_step": 20,
+            "best_validation": 0.4,
+            "device": "cpu",
+            "pairs": 32,
+        }
+        write_json(folder / variant / "training.json", {"steps": steps, **facts})
+
+
+def folders_in(root: Path) -> Folders:
+    return Folders(**{field.name: root / field.name for field in fields(Folders)})
+
+
+def make(root: Path, profile: str = "local", **changes: Any) -> str:
+    """Run the stage in `root` and return the page."""
+    (root / "params.yaml").write_text(PARAMS_FILE.replace("PROFILE", profile))
+    params = from_mapping({"worst": 3, "scatter_points": 10, "signal_bins": 4} | changes, ReportParams, "report")
+    report(params, root / "params.yaml", folders_in(root), root / "reports")
+    return (root / "reports" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """Outputs of every stage."""
+    folders = folders_in(tmp_path)
+    write_shard(folders.collect / shard_name(0), table_of(ROWS, RATINGS))
+    write_evaluation(folders.evaluate)
+    write_pairs(folders)
+    write_training(folders.pretrain)
+    write_training(folders.finetune)
+    write_json(folders.extract / "counts.json", {"rows_in": 1200, "rows_out": 5, "dropped": {"too short": 1195}})
+    return tmp_path
+
+
+class Checker(HTMLParser):
+    """Collects what a browser would see: tags, addresses, and tags that are opened but not closed."""
+
+    VOID = frozenset({"meta", "br", "line", "rect", "circle"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.addresses: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, (tag, self.getpos())
+
+
+def test_the_page_is_whole_and_opens_offline(full: Path) -> None:
+    page = make(full)
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert checker.addresses == []
+    assert {"script", "link", "img", "iframe"} & checker.tags == set()
+    assert re.findall(r"https?://|@import|url\(", page) == []
+
+
+def test_texts_of_candidates_are_escaped(full: Path) -> None:
+    page = make(full)
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(&#34;candidate&#34;)&lt;/script&gt; &amp; co" in page
+    assert "s&amp;s" in page
+
+
+def test_the_page_shows_what_ran(full: Path) -> None:
+    page = make(full)
+    for text in (
+        "Profile <b>local</b>",
+        "too short: 1,195",
+        "nothing to mask: 1",
+        "mask filling, span, words dropped",
+        "backtranslation_fr_reference_candidate",
+        "1 min 15 s",
+        "nrefs:1|tok:13a",
+        "schedule.steps",
+        "Other people’s results.",
+        "59.3 /\n77.3",
+        "undefined",
+    ):
+        assert text in page, text
+    assert "Demonstration" not in page
+    assert "Not everything has run" not in page
+
+
+def test_the_embedded_profile_is_called_a_demonstration(full: Path) -> None:
+    assert "Demonstration, not evidence." in make(full, "embedded")
+
+
+def test_metrics_hold_agreement_gain_rows_and_times(full: Path) -> None:
+    make(full)
+    found = json.loads((full / "reports" / "metrics.json").read_text())
+    values = found["agreement"]["wmt17"]["adequacy"]
+    # Of de-en's 66 pairs of rows, the 11 with row 0 are in the wrong order; cs-en's are all right.
+    assert values["bleurt/all"]["kendall"] == pytest.approx(((66 - 22) / 66 + 1) / 2, abs=1e-6)
+    assert values["ter"] == {"kendall": None, "pearson": None, "spearman": None}
+    gain = found["gain_of_pretraining"]["wmt17"]["adequacy"]["bleurt/all"]["kendall"]
+    assert gain == pytest.approx(values["bleurt/all"]["kendall"] - values["bleurt/none"]["kendall"], abs=2e-6)
+    assert found["rows"] == {"extract": 5, "perturb": 4, "evaluate": 24}
+    assert found["seconds"]["finetune all"] == 75.4
+
+
+def read_csv(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_plots_hold_what_dvc_draws(full: Path) -> None:
+    make(full)
+    plots = full / "reports" / "plots"
+    assert read_csv(plots / "finetune.csv")[1] == {"variant": "all", "step": "20", "loss": "1.0", "validation": "0.4"}
+    points = read_csv(plots / "calibration.csv")
+    assert len(points) == 8  # every third of 24 rows, at most 10
+    assert points[0] == {"corpus": "wmt17, adequacy", "language_pair": "de-en", "human": "0.0", "metric": "99.0"}
+    bars = read_csv(plots / "language_pairs.csv")
+    assert {row["language_pair"] for row in bars} == {"de-en", "cs-en"}
+    bleu = [row for row in read_csv(plots / "signals.csv") if row["signal"] == "bleu"]
+    assert [(row["value"], row["share"]) for row in bleu] == [
+        ("0.125", "0.25"),
+        ("0.375", "0.25"),
+        ("0.625", "0.25"),
+        ("0.875", "0.25"),
+    ]
+
+
+def test_the_worst_disagreement_comes_first() -> None:
+    places = percentiles(ROWS, SCORES["bleurt/all"])
+    kind = worst(places, 2, kind=True)
+    assert (kind[0].candidate, kind[0].human, kind[0].metric, kind[0].gap) == (HOSTILE, 0.0, 100.0, 100.0)
+    harsh = worst(places, 2, kind=False)
+    assert harsh[0].gap == pytest.approx(-100 / 11)
+
+
+@pytest.mark.parametrize("absent", [field.name for field in fields(Folders)])
+def test_a_stage_that_has_not_run_is_named(full: Path, absent: str) -> None:
+    shutil.rmtree(full / absent)
+    page = make(full)
+    notice = re.search(r"Not everything has run\.</b>(.*?)</p>", page, re.DOTALL)
+    assert notice is not None and f"{absent}: " in notice[1]
+
+
+def test_with_nothing_at_all_there_is_still_a_report(tmp_path: Path) -> None:
+    page = make(tmp_path)
+    assert page.count("Nothing was evaluated.") == 1
+    assert "No training run was found." in page
+    found = json.loads((tmp_path / "reports" / "metrics.json").read_text())
+    assert found == {"agreement": {}, "gain_of_pretraining": {}, "rows": {}, "seconds": {}}
+    assert read_csv(tmp_path / "reports" / "plots" / "signals.csv") == []
+
+
+def test_without_a_trained_metric_baselines_are_still_shown(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for metric in ("bleurt/all", "bleurt/none"):
+        monkeypatch.delitem(SCORES, metric)
+    shutil.rmtree(full / "evaluate")
+    write_evaluation(full / "evaluate")
+    page = make(full)
+    assert "No trained metric was evaluated." in page and "sentbleu" in page
+
+
+def test_damaged_results_are_refused(full: Path) -> None:
+    (full / "evaluate" / "significance.json").write_text('[{"metric": ')
+    with pytest.raises(InputError, match=r"significance.json: not valid JSON"):
+        make(full)
+
+
+def test_the_headline_is_printed_again_without_making_the_report(
+    full: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(full)
+    shutil.rmtree(full / "evaluate")
+    monkeypatch.setattr(sys, "argv", ["report", "--print", "--out", str(full / "reports")])
+    stage.main()
+    printed = capsys.readouterr().out
+    assert printed.rstrip().endswith(f"Report: {full / 'reports' / 'report.html'}")
+    # The order of the table: trained metrics first, then baselines, the undefined one last.
+    names = re.findall(r"^(\S+) +(?:\d|-|undefined)", printed, re.MULTILINE)
+    assert names == ["bleurt/all", "bleurt/none", "sentbleu", "ter"]
+    assert re.search(r"^bleurt/all +83\.3 \(", printed, re.MULTILINE)
+    assert "wmt17, adequacy: agreement with people x 100 on 24 rated segments, average of 2 language pairs" in printed
+
+
+def test_no_report_to_print_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no report here yet"):
+        show(tmp_path)
+
+
+def test_params_must_be_positive() -> None:
+    with pytest.raises(ParamsError, match=r"report\.worst: must be at least 1, not 0"):
+        from_mapping({"worst": 0, "scatter_points": 10, "signal_bins": 4}, ReportParams, "report")
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert ticks(0.0, 1.0) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert ticks(-3.1, 0.0, 3) == [-3.0, -2.0, -1.0, 0.0]
+    assert ticks(0.0, 2000.0, 4) == [0.0, 500.0, 1000.0, 1500.0, 2000.0]
+    assert ticks(2.0, 2.0) == [2.0]
