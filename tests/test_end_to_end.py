@@ -13,7 +13,15 @@ import pyarrow.parquet
 import pytest
 from tiny_project import data_bytes, environment, make_project, run
 
-FOLDERS = ("data/extract", "data/perturb", "data/label", "data/collect", "data/evaluate", "models/pretrain", "models/finetune")
+FOLDERS = (
+    "data/extract",
+    "data/perturb",
+    "data/label",
+    "data/collect",
+    "data/evaluate",
+    "models/pretrain",
+    "models/finetune",
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +57,9 @@ def test_a_new_variant_runs_only_what_is_new(project: Path, tmp_path: Path) -> N
     params = tmp_path / "copy" / "params.yaml"
     text = params.read_text(encoding="utf-8")
     start = text.index("variants:")
-    params.write_text(text[:start] + "variants: [all, none, only_bleu]\n" + text[text.index("extract:") :], encoding="utf-8")
+    params.write_text(
+        text[:start] + "variants: [all, none, only_bleu]\n" + text[text.index("extract:") :], encoding="utf-8"
+    )
     planned = run(tmp_path / "copy", "-m", "dvc", "repro", "--dry", "pretrain", "finetune").stdout
     started = [line.split("'")[1] for line in planned.splitlines() if line.startswith("Running stage")]
     assert started == ["pretrain@only_bleu", "finetune@only_bleu"]

@@ -14,17 +14,17 @@ from tiny_marian import save_tiny_marian
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 
 ROOT = Path(__file__).resolve().parents[1]
-ADJECTIVES = "small red quiet famous early northern wooden public royal modern".split()
-NOUNS = "cat dog house bird river church school bridge letter garden market tower".split()
-VERBS = "stood lived ran sang worked slept travelled grew".split()
-PLACES = "town valley island village harbour castle".split()
+ADJECTIVES = ["small", "red", "quiet", "famous", "early", "northern", "wooden", "public", "royal", "modern"]
+NOUNS = ["cat", "dog", "house", "bird", "river", "church", "school", "bridge", "letter", "garden", "market", "tower"]
+VERBS = ["stood", "lived", "ran", "sang", "worked", "slept", "travelled", "grew"]
+PLACES = ["town", "valley", "island", "village", "harbour", "castle"]
 
 
 def sentence(draw: random.Random) -> str:
     """One plain English sentence of 14 words, most often unlike any other."""
     one, two, three = draw.sample(ADJECTIVES, 3)
-    near = f"near the {two} {draw.choice(PLACES)} until the {three} {draw.choice(NOUNS)} came in {draw.randint(1500, 1999)}"
-    return f"The {one} {draw.choice(NOUNS)} {draw.choice(VERBS)} {near}."
+    near = f"near the {two} {draw.choice(PLACES)} until the {three} {draw.choice(NOUNS)} came"
+    return f"The {one} {draw.choice(NOUNS)} {draw.choice(VERBS)} {near} in {draw.randint(1500, 1999)}."
 
 
 def write_dump(file: Path, articles: int, sentences: int) -> None:
@@ -37,7 +37,9 @@ def write_dump(file: Path, articles: int, sentences: int) -> None:
     ]
     redirect = '<page><title>R</title><ns>0</ns><id>900</id><redirect title="Article 1"/><revision><id>900</id>'
     pages.append(redirect + "<text>#REDIRECT [[Article 1]]</text></revision></page>")
-    pages.append("<page><title>Talk:T</title><ns>1</ns><id>901</id><revision><id>901</id><text>x</text></revision></page>")
+    pages.append(
+        "<page><title>Talk:T</title><ns>1</ns><id>901</id><revision><id>901</id><text>x</text></revision></page>"
+    )
     head = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">'
     head += "<siteinfo><sitename>Wikipedia</sitename><dbname>enwiki</dbname></siteinfo>"
     file.write_text(f"{head}\n" + "\n".join(pages) + "\n</mediawiki>\n", encoding="utf-8")
@@ -77,7 +79,12 @@ def write_params(file: Path) -> None:
     tiny["pretrain"] |= {"encoder": "bundled:encoder"}
     tiny["pretrain"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
     tiny["finetune"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
-    tiny["evaluate"] |= {"bertscore_model": "bundled:encoder", "bertscore_layer": 2, "resamples": 50, "permutations": 50}
+    tiny["evaluate"] |= {
+        "bertscore_model": "bundled:encoder",
+        "bertscore_layer": 2,
+        "resamples": 50,
+        "permutations": 50,
+    }
     plain["profile"] = "tiny"
     plain["profiles"] = {"tiny": tiny}
     with file.open("w", encoding="utf-8") as stream:
@@ -98,6 +105,9 @@ def make_project(folder: Path) -> Path:
     (folder / ".gitignore").write_text("/data\n/models\n/reports\n/.work\n", encoding="utf-8")
     subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True)
     run(folder, "-m", "dvc", "init", "-q")
+    subprocess.run(["git", "add", "."], cwd=folder, check=True)
+    author = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    subprocess.run(["git", *author, "commit", "-q", "-m", "start"], cwd=folder, check=True)
     return folder
 
 

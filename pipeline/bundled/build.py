@@ -23,7 +23,13 @@ def commands(data: Path, out: Path) -> dict[str, list[str]]:
     work = WORK / "bundled"
     translator = ["-m", "pipeline.bundled.translator", "--data", str(data / "parallel"), "--work", str(work)]
     found = {
-        f"translator-{direction}": [*translator, "--direction", direction, "--out", str(out / f"translator-{direction}")]
+        f"translator-{direction}": [
+            *translator,
+            "--direction",
+            direction,
+            "--out",
+            str(out / f"translator-{direction}"),
+        ]
         for direction in ("en-x", "x-en")
     }
     for name in ("entailment", "mask-filler"):

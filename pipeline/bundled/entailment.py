@@ -33,7 +33,7 @@ Row = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class EntailmentRecipe:
-    """`vocabulary` pieces are kept; `conjunction_rows` of ConjNLI's 15,000 are used; `validation_rows` choose the best."""
+    """`vocabulary` pieces are kept; `conjunction_rows` are taken of ConjNLI; `validation_rows` choose the best."""
 
     vocabulary: int
     max_pieces: int
@@ -137,7 +137,8 @@ def train(recipe: EntailmentRecipe, data: Path, work: Path, out: Path) -> None:
         log=lambda step, point: print(step, point, flush=True),
     )
     test = read_snli(data / "nli" / "snli_1.0_test.jsonl.gz")
-    print(f"accuracy on SNLI test: {accuracy(model, encode(test), [r[2] for r in test]):.4f} after {history.seconds:.0f} s")
+    right = accuracy(model, encode(test), [row[2] for row in test])
+    print(f"accuracy on SNLI test: {right:.4f} after {history.seconds:.0f} s")
     model.half().save_pretrained(out)
     tokenizer.save_pretrained(out)
 

@@ -131,7 +131,9 @@ def train(recipe: MaskFillerRecipe, data: Path, work: Path, out: Path) -> None:
     def loss(model: torch.nn.Module, batch: list[int]) -> torch.Tensor:
         ids = pad([rows[i] for i in batch], 0)
         draw = torch.Generator().manual_seed(int(torch.initial_seed()) % 2**31)
-        share = float(generator(recipe.schedule.seed, "share", *batch[:4]).uniform(recipe.least_masked, recipe.most_masked))
+        share = float(
+            generator(recipe.schedule.seed, "share", *batch[:4]).uniform(recipe.least_masked, recipe.most_masked)
+        )
         masked, chosen = choose_masks(ids, len(SPECIAL), share, SPECIAL.index("[MASK]"), len(tokenizer), draw)
         assert isinstance(model, BertForMaskedLM)
         return torch.nn.functional.cross_entropy(masked_logits(model, masked, chosen), ids[chosen])
@@ -146,7 +148,8 @@ def train(recipe: MaskFillerRecipe, data: Path, work: Path, out: Path) -> None:
         evaluate=lambda m: top1(m, sample, 0.15, 1),
         log=lambda step, point: print(step, point, flush=True),
     )
-    print(f"top-1 on 15% masked pieces of WikiText-2 valid: {top1(model, held, 0.15, 0):.4f} after {history.seconds:.0f} s")
+    right = top1(model, held, 0.15, 0)
+    print(f"top-1 on 15% masked pieces of WikiText-2 valid: {right:.4f} after {history.seconds:.0f} s")
     model.half().save_pretrained(out)
     tokenizer.save_pretrained(out)
 

@@ -8,8 +8,6 @@ The schedule is warm-up, plateau, linear decay; a run resumes from `work/state.p
 
 import argparse
 import json
-import math
-import os
 import random
 import shutil
 import time
@@ -192,9 +190,7 @@ def loss_of(model: MarianMTModel, batch: list[Example], label_smoothing: float) 
     ).last_hidden_state
     keep = target != pad
     logits = hidden[keep] @ model.get_input_embeddings().weight[:-1].T
-    loss = torch.nn.functional.cross_entropy(
-        logits, target[keep], label_smoothing=label_smoothing, reduction="sum"
-    )
+    loss = torch.nn.functional.cross_entropy(logits, target[keep], label_smoothing=label_smoothing, reduction="sum")
     return loss, int(keep.sum())
 
 
@@ -247,7 +243,7 @@ def train(recipe: TranslatorRecipe, direction: str, data: Path, work: Path, out:
         if time.time() - saved > 240 or seen >= recipe.train_pairs:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "seen": seen}
             torch.save(state, state_file.with_suffix(".tmp"))
-            os.replace(state_file.with_suffix(".tmp"), state_file)
+            state_file.with_suffix(".tmp").replace(state_file)
             saved = time.time()
     out.mkdir(parents=True, exist_ok=True)
     model.half().save_pretrained(out)

@@ -5,12 +5,14 @@ BLEURT_DEVICE   "cpu", "cuda", "mps" (default: cuda where there is one)
 BLEURT_ENGINE   "local" (default) or "ray": a Ray cluster that already exists, by RAY_ADDRESS
 """
 
+import contextlib
 import importlib.metadata
 import os
 import platform
 import resource
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pipeline.core.errors import BleurtError, ParamsError
@@ -36,6 +38,15 @@ def device() -> str:
     return wanted or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def autocast() -> contextlib.AbstractContextManager[Any]:
+    """bf16 autocast on a GPU that has it, nothing elsewhere: the hardware's precision is the engine's business."""
+    import torch
+
+    if device().startswith("cuda") and torch.cuda.is_bf16_supported():
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
 def record() -> dict[str, Any]:
     """What the report says of the machine: hardware, Python and package versions."""
     return {
@@ -50,7 +61,7 @@ def record() -> dict[str, Any]:
 
 def _processor() -> str:
     try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        with Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
             return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or "unknown"

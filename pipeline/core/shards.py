@@ -42,7 +42,7 @@ def write_shard(file: Path, table: pyarrow.Table) -> None:
     temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
         pyarrow.parquet.write_table(table, temporary, compression="zstd")
-        os.replace(temporary, file)
+        temporary.replace(file)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         reason = "the disk is full" if error.errno == errno.ENOSPC else (error.strerror or str(error))

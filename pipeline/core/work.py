@@ -59,7 +59,7 @@ class Job:
 
 
 def file_hash(file: Path) -> str:
-    """SHA-256 of a file's bytes; of a folder, over its sorted files' names and bytes."""
+    """A hash of a file's bytes, or of a folder's sorted file names and bytes; for fingerprints, not published sums."""
     digest = hashlib.sha256()
     files = [file] if file.is_file() else sorted(f for f in file.rglob("*") if f.is_file())
     for one in files:
@@ -163,7 +163,7 @@ def write_json(file: Path, value: object) -> None:
     temporary = file.with_name(f".{file.name}.tmp")
     try:
         temporary.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(temporary, file)
+        temporary.replace(file)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise StorageError(f"{file}: could not be written, {error.strerror}.") from error

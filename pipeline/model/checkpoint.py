@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import (
     AutoConfig,
@@ -46,7 +47,7 @@ def new_metric(encoder: str, outputs: Sequence[str], dropout: float, seed: int) 
         model = AutoModelForSequenceClassification.from_pretrained(
             folder, config=config, dtype=torch.float32, use_safetensors=True, ignore_mismatched_sizes=True
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).") from error
     assert isinstance(model, PreTrainedModel)
     _fresh_head(model, seed)
@@ -74,7 +75,9 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True)
     except (OSError, ValueError) as error:
-        raise ModelError(f"{folder}: has no tokenizer that can be loaded ({' '.join(str(error).split())[:120]}).") from error
+        raise ModelError(
+            f"{folder}: has no tokenizer that can be loaded ({' '.join(str(error).split())[:120]})."
+        ) from error
     assert isinstance(tokenizer, PreTrainedTokenizerBase)
     return tokenizer
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, logging
 
 from pipeline.core import runtime
@@ -13,7 +14,6 @@ from pipeline.model.checkpoint import load_tokenizer
 from pipeline.model.locate import locate
 from pipeline.model.pairs import EncodedPairs, encode_pairs
 from pipeline.training.batching import token_batches
-from pipeline.training.loop import autocast
 
 
 def load_metric(folder: Path) -> PreTrainedModel:
@@ -24,7 +24,7 @@ def load_metric(folder: Path) -> PreTrainedModel:
         model = AutoModelForSequenceClassification.from_pretrained(
             locate(str(folder)), dtype=torch.float32, use_safetensors=True
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).") from error
     assert isinstance(model, PreTrainedModel)
     return model.to(runtime.device()).eval()
@@ -34,7 +34,7 @@ def outputs(model: torch.nn.Module, pairs: EncodedPairs, batch_tokens: int) -> n
     """The model's outputs for every pair: float32 (pairs, outputs), in the order of `pairs`."""
     device = next(model.parameters()).device
     found: numpy.ndarray | None = None
-    with torch.inference_mode(), autocast():
+    with torch.inference_mode(), runtime.autocast():
         for rows in token_batches(pairs.lengths, batch_tokens):
             logits = model(**pairs.batch(rows, str(device))).logits.float().cpu().numpy()
             if found is None:

@@ -93,7 +93,7 @@ def _chunks(url: str) -> Iterator[bytes]:
                     done += len(chunk)
                     bar.update(len(chunk))
     except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", None) or error
+        reason = str(error).strip("<>")
         raise InputError(f"could not be downloaded ({reason}); {advice}", file=url) from error
     if done < size:
         raise InputError(f"broke off after {done} of {size} bytes; {advice}", file=url)

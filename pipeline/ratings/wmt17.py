@@ -13,8 +13,8 @@ from pipeline.core.errors import InputError
 from pipeline.ratings.file_index import open_parts
 from pipeline.ratings.params import Corpus
 from pipeline.ratings.rating import ADEQUACY, NO_REFERENCE, NO_TEXTS, OTHER_PAIR, Loaded, Rating, chosen
-from pipeline.ratings.test_set import TestSet, open_test_set
 from pipeline.ratings.text_lines import number, read_columns
+from pipeline.ratings.wmt_texts import PairTexts, open_texts
 
 ARCHIVES = r"wmt17-metrics-task-package|wmt17-metrics-task-no-hybrids"
 TEST_SET = "newstest2017"
@@ -29,7 +29,7 @@ def load_wmt17(corpus: Corpus) -> Loaded:
     if file is None:
         place = corpus.parts[0].path
         raise InputError("holds no DA-seglevel.csv; put wmt17-metrics-task-package.tgz there", file=place)
-    texts: dict[str, TestSet | None] = {}
+    texts: dict[str, PairTexts | None] = {}
     loaded = Loaded([], Counter())
     for line, (pair, data, system, segment, human) in read_columns(file, ("LP", "DATA", "SYSTEM", "SID", "HUMAN")):
         if data != TEST_SET:
@@ -38,7 +38,7 @@ def load_wmt17(corpus: Corpus) -> Loaded:
             loaded.dropped[OTHER_PAIR] += 1
         else:
             if pair not in texts:
-                texts[pair] = open_test_set(index, 2017, pair)
+                texts[pair] = open_texts(index, 2017, pair)
             z = number(human, "HUMAN", file, line)
             made = _rating(texts[pair], file, line, pair=pair, system=system, segment=segment, z=z)
             if isinstance(made, str):
@@ -58,7 +58,7 @@ def check_texts(loaded: Loaded, archives: str, corpus: Corpus) -> None:
 
 
 def _rating(
-    texts: TestSet | None, file: Path, line: int, *, pair: str, system: str, segment: str, z: float
+    texts: PairTexts | None, file: Path, line: int, *, pair: str, system: str, segment: str, z: float
 ) -> Rating | str:
     """The row, or the reason why there is none."""
     if texts is None:
@@ -86,7 +86,7 @@ def _rating(
     )
 
 
-def systems_of(system: str, texts: TestSet, file: Path, line: int) -> list[str]:
+def systems_of(system: str, texts: PairTexts, file: Path, line: int) -> list[str]:
     """Systems with an output file that `system` names: itself, else the parts of `a+b` that are there."""
     if system in texts.outputs:
         return [system]

@@ -12,9 +12,9 @@ from pipeline.core.errors import InputError
 from pipeline.ratings.file_index import FileIndex, open_parts
 from pipeline.ratings.params import Corpus
 from pipeline.ratings.rating import ADEQUACY, NO_REFERENCE, NO_TEXTS, OTHER_PAIR, Loaded, Rating, chosen
-from pipeline.ratings.test_set import TestSet, open_test_set
 from pipeline.ratings.text_lines import number, read_columns
 from pipeline.ratings.wmt17 import check_texts, systems_of
+from pipeline.ratings.wmt_texts import PairTexts, open_texts
 
 ARCHIVES = {
     2018: r"newstest2018-humaneval|wmt18-metrics-task-nohybrids",
@@ -76,7 +76,7 @@ def _load_pair(index: FileIndex, year: int, pair: str, corpus: Corpus, loaded: L
     if not chosen(pair, corpus.language_pairs):
         loaded.dropped[OTHER_PAIR] += len(rows)
         return
-    texts = open_test_set(index, year, pair)
+    texts = open_texts(index, year, pair)
     for line, (rated, segment, raw, z) in rows:
         scores = number(raw, "RAW.SCR", file, line), number(z, "Z.SCR", file, line)
         if rated in LEFT_OUT:
@@ -102,7 +102,7 @@ def _rating_file(index: FileIndex, pair: str) -> Path:
 
 
 def _rating(
-    texts: TestSet, file: Path, line: int, *, pair: str, system: str, segment: str, scores: tuple[float, float]
+    texts: PairTexts, file: Path, line: int, *, pair: str, system: str, segment: str, scores: tuple[float, float]
 ) -> Rating | None:
     position = texts.position(segment, file, line)
     reference = texts.reference(position)

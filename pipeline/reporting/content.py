@@ -18,6 +18,8 @@ Point = tuple[str, str, float, float]
 """Benchmark, language pair, human score, metric score."""
 
 TREND_BINS = 10
+COLOURS = 8
+"""Classes s0 to s7 of the style sheet; more series share colours and differ by their tooltips."""
 
 
 def page_content(
@@ -164,7 +166,7 @@ def _bars(benchmark: Benchmark) -> Row:
     chosen = views.chosen_metrics(benchmark)
     series = [[_bar(benchmark, metric, pair) for pair in benchmark.language_pairs] for metric in chosen]
     chart = figures.bars(benchmark.language_pairs, series, "Kendall by language pair") if chosen else None
-    return {"chart": chart, "legend": chosen}
+    return {"chart": chart, "legend": [(name, colour) for colour, name in enumerate(chosen)]}
 
 
 def _bar(benchmark: Benchmark, metric: str, pair: str) -> figures.Bar | None:
@@ -187,16 +189,23 @@ def trend(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 def _curves(trainings: Sequence[Training], stage: str) -> list[Row]:
     """Charts of a stage: training loss, and what its validation measures."""
     runs = [run for run in trainings if run.stage == stage and run.points]
+    variants = sorted({run.variant for run in trainings})  # a variant keeps its colour from chart to chart
     validation = ("validation loss", -1.0) if stage == "pretrain" else ("validation Kendall", 1.0)
     charts = [("loss", "training loss", 1.0), ("validation", *validation)]
     found = []
     for key, name, sign in charts:
         series = [
-            figures.Series(run.variant, [(p["step"], sign * p[key]) for p in run.points if p.get(key) is not None])
+            figures.Series(
+                run.variant,
+                variants.index(run.variant) % COLOURS,
+                [(p["step"], sign * p[key]) for p in run.points if p.get(key) is not None],
+            )
             for run in runs
         ]
         series = [one for one in series if one.points]
         if series:
             chart: Markup = figures.curves(series, f"{stage}: {name}", "training step")
-            found.append({"title": f"{stage}: {name}", "chart": chart, "legend": [one.name for one in series]})
+            found.append(
+                {"title": f"{stage}: {name}", "chart": chart, "legend": [(one.name, one.colour) for one in series]}
+            )
     return found

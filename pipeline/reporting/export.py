@@ -67,12 +67,21 @@ def write_plots(
     agreement = ("corpus", "aspect", "metric", "language_pair", "statistic", "value", "low", "high")
     rows = (tuple(row[name] for name in agreement) for row in found.agreement if row["language_pair"] != AVERAGE)
     write_csv(folder / "language_pairs.csv", agreement, rows)
+    write_csv(folder / "kendall.csv", ("language_pair", "kendall"), _primary_kendall(marks))
     bins = (
         (one.column, round((low + high) / 2, 6), round(share, 6))
         for one in histograms
         for low, high, share in zip(one.edges[:-1], one.edges[1:], one.shares, strict=True)
     )
     write_csv(folder / "signals.csv", ("signal", "value", "share"), bins)
+
+
+def _primary_kendall(marks: Sequence[Benchmark]) -> Iterable[tuple[str, object]]:
+    """One bar a language pair, of the metric that the report is about; the corpus is named where there are several."""
+    for mark in marks:
+        for pair in mark.language_pairs if mark.primary else ():
+            value = _number(mark.cells["kendall"][mark.primary or ""][pair].value / 100)
+            yield (pair if len(marks) == 1 else f"{mark.corpus} {mark.aspect} {pair}"), "" if value is None else value
 
 
 def write_csv(file: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -1,6 +1,6 @@
 """Charts as inline SVG that take their colours from the page's style sheet, so that they follow light and dark.
 
-Series are coloured by the classes s0, s1, … ; text and lines by the page's ink. All text is escaped.
+Series are coloured by the classes s0 to s7; text and lines by the page's ink. All text is escaped.
 """
 
 import math
@@ -38,9 +38,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class Series:
-    """A named line: points (x, y)."""
+    """A named line: points (x, y), in the colour of class s<colour>."""
 
     name: str
+    colour: int
     points: Sequence[tuple[float, float]]
 
 
@@ -136,13 +137,15 @@ def curves(series: Sequence[Series], title: str, x_name: str) -> Markup:
     points = [point for one in series for point in one.points]
     xs, ys = [p[0] for p in points], [p[1] for p in points]
     room = (max(ys) - min(ys)) * 0.06 or 0.5
-    frame = Frame(460, 260, (0, max(xs)), (min(ys) - room, max(ys) + room))
+    frame = Frame(460, 260, (0, max(xs)), (min(ys) - room, max(ys) + room), right=22)
     body = [*_y_axis(frame), *_x_axis(frame, x_name)]
-    for k, one in enumerate(series):
+    for one in series:
         path = " ".join(f"{frame.across(x)},{frame.up(y)}" for x, y in one.points)
-        body.append(f'<polyline points="{path}" class="curve s{k % 8}"><title>{escape(one.name)}</title></polyline>')
+        body.append(
+            f'<polyline points="{path}" class="curve s{one.colour}"><title>{escape(one.name)}</title></polyline>'
+        )
         x, y = one.points[-1]
-        body.append(f'<circle cx="{frame.across(x)}" cy="{frame.up(y)}" r="3" class="fill s{k % 8}"/>')
+        body.append(f'<circle cx="{frame.across(x)}" cy="{frame.up(y)}" r="3" class="fill s{one.colour}"/>')
     return _svg(frame, title, body)
 
 

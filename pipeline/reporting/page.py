@@ -12,8 +12,8 @@ from pipeline.reporting.style import STYLE
 from pipeline.reporting.views import p_text
 
 TEMPLATE = """
-{%- macro legend(names) -%}
-<ul class="legend">{% for name in names %}<li><i class="s{{ loop.index0 % 8 }}"></i>{{ name }}</li>{% endfor %}</ul>
+{%- macro legend(entries) -%}
+<ul class="legend">{% for name, colour in entries %}<li><i class="s{{ colour }}"></i>{{ name }}</li>{% endfor %}</ul>
 {%- endmacro -%}
 {%- macro versus(records, heading) -%}
 {% if records %}
@@ -126,7 +126,7 @@ candidate</th></tr></thead><tbody>{% for t in techniques %}<tr><th>{{ t.name }}<
 {% endfor %}</tbody></table></div>{% endif %}
 </section>
 {% if signals %}<section><h2>Pre-training signals</h2>
-<div class="grid">{% for s in signals %}<figure><figcaption><b>{{ s.histogram.column }}</b><br>mean
+<div class="grid">{% for s in signals %}<figure><figcaption><b>{{ s.histogram.column|replace("_", " ") }}</b><br>mean
 {{ "%.3f"|format(s.histogram.mean) }} · {{ "{:,}".format(s.histogram.rows) }} pairs</figcaption>{{ s.chart }}</figure>
 {% endfor %}</div>
 <p class="note">Share of pairs in equal bins. Likelihoods are mean log P per token, in nats; all others lie in 0 to 1,

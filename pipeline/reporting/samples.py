@@ -13,6 +13,8 @@ from pipeline.core.shards import list_shards, read_shard
 from pipeline.evaluation.names import NO_PAIR
 
 Row = dict[str, Any]
+COUNT: list[tuple[list[str], str]] = [([], "count_all")]
+"""pyarrow's aggregate that counts the rows of a group."""
 
 
 @dataclass(frozen=True)
@@ -113,18 +115,23 @@ def worst(disagreements: list[Disagreement], count: int, *, kind: bool) -> list[
 
 
 def techniques(pairs: Path) -> list[Technique]:
-    """Pairs by technique, most frequent first, each with its first pair whose sides differ; empty without a folder."""
+    """Pairs by technique, most frequent first, each with a pair of the first shard; empty without a folder."""
     if not pairs.is_dir():
         return []
     counts: Counter[str] = Counter()
+    shards = list_shards(pairs)
+    for shard in shards:
+        table = read_shard(shard, PAIRS)
+        for row in table.group_by(["technique", "pivot", "mask_style", "dropped_words"]).aggregate(COUNT).to_pylist():
+            counts[_technique(row)] += row["count_all"]
     examples: dict[str, tuple[str, str]] = {}
-    for shard in list_shards(pairs):
-        for row in read_shard(shard, PAIRS).to_pylist():
-            name = _technique(row)
-            counts[name] += 1
-            if row["reference"] != row["candidate"]:
-                examples.setdefault(name, (row["reference"], row["candidate"]))
-    return [Technique(name, count, *examples.get(name, ("", ""))) for name, count in counts.most_common()]
+    for row in read_shard(shards[0], PAIRS).to_pylist():
+        if row["reference"] != row["candidate"]:
+            examples.setdefault(_technique(row), (row["reference"], row["candidate"]))
+    return [
+        Technique(name, count, *examples.get(name, ("", "")))
+        for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
 
 
 def _technique(row: Row) -> str:

@@ -52,7 +52,7 @@ svg{display:block;width:100%;height:auto}
 .wide svg{min-width:620px}
 .half{max-width:560px}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(210px,1fr));gap:18px 22px}
-.pairs{display:grid;grid-template-columns:repeat(auto-fit,minmax(290px,1fr));gap:20px 28px;margin-bottom:14px}
+.pairs{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(380px,100%),1fr));gap:20px 28px;margin-bottom:14px}
 .grid figcaption b{overflow-wrap:anywhere;color:var(--ink);font-weight:600}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 16px;margin:6px 0;padding:0;font-size:.85rem}
 .legend i{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:6px;background:var(--c)}

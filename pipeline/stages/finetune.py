@@ -1,6 +1,6 @@
 """Fine-tune a pre-trained encoder on human ratings (paper, section 3).
 
-    python -m pipeline.stages.finetune --start models/pretrain/all --ratings data/collect --out models/finetune/all
+python -m pipeline.stages.finetune --start models/pretrain/all --ratings data/collect --out models/finetune/all
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Warm the encoder up on synthetic pairs with automatic signals as targets (paper, section 4).
 
-    python -m pipeline.stages.pretrain --variant all --pairs data/perturb --labels data/label --out models/pretrain/all
+python -m pipeline.stages.pretrain --variant all --pairs data/perturb --labels data/label --out models/pretrain/all
 """
 
 import argparse

@@ -10,9 +10,11 @@ import re
 
 import mwparserfromhell
 from mwparserfromhell.nodes import Argument, Heading, Template, Text, Wikilink
+from mwparserfromhell.parser import ParserError
 from mwparserfromhell.wikicode import Wikicode
 
 from pipeline.synthetic.wiki_markers import (
+    BROKEN,
     CUT,
     PRONUNCIATION,
     TEMPLATE,
@@ -64,9 +66,16 @@ def paragraphs(wikitext: str, media: tuple[str, ...] = MEDIA) -> list[str]:
     ['Rome is a big city.']
     """
     text = resolve_tags(_SWITCH.sub("", without_private_use(wikitext)))
-    code = mwparserfromhell.parse(text, skip_style_tags=True)
-    lines = _QUOTES.sub("", _words(code, frozenset(media))).split("\n")
+    lines = _QUOTES.sub("", _words(_parsed(text), frozenset(media))).split("\n")
     return [paragraph for paragraph in map(_tidy, _join(lines)) if paragraph and not only_marks(paragraph)]
+
+
+def _parsed(text: str) -> Wikicode:
+    """The parser's tree; where the parser gives up, all that it would have parsed is broken markup."""
+    try:
+        return mwparserfromhell.parse(text, skip_style_tags=True)
+    except ParserError:
+        return mwparserfromhell.parse(re.sub(r"[{}\[\]]+", BROKEN, text), skip_style_tags=True)
 
 
 def _words(code: Wikicode, media: frozenset[str]) -> str:

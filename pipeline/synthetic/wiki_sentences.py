@@ -26,12 +26,10 @@ _OPENERS = (
     "The|This|These|Those|That|It|In|On|At|By|For|He|She|They|We|But|And|However|When|As|Although|While|After|A|An"
 )
 _MISSED = re.compile(
-    r"(?<=[\d)%°²³\]]\.) (?=[A-Z\"“(])|(?<=etc\.) (?=[A-Z])|(?<=\.\)) (?=[A-Z])|(?<=\.[\"”]) (?=[A-Z])|"
-    rf"(?<= [A-Z]\.) (?=(?:{_OPENERS}) [a-zA-Z])|(?<=[a-z]{{4}}\.) (?=\d[\d,]* [a-z]{{3}})"
+    r"(?<=[\d)%°²³\]]\.) (?=[A-Z\"“(])|(?<=\d m\.) (?=[A-Z])|(?<=etc\.) (?=[A-Z])|(?<=\.\)) (?=[A-Z])|"
+    rf"(?<=\.[\"”]) (?=[A-Z])|(?<= [A-Z]\.) (?=(?:{_OPENERS}) [a-zA-Z])|(?<=[a-z]{{4}}\.) (?=\d[\d,]* [a-z]{{3}})"
 )
-_MISSED_TAIL = re.compile(
-    r"(?:\b(?:No|Nos|vol|pp?|ch|art|fig|eq|c|ca|b|d|fl|r)\. ?\d+|^\d+|\s[A-Z]\d*)\.$", re.IGNORECASE
-)
+_NUMBERED = re.compile(r"(?:\b(?:No|Nos|vol|pp?|ch|art|fig|eq|c|ca|b|d|fl|r)\. ?\d+|^\d+)\.$", re.IGNORECASE)
 
 _MARK = re.compile(f"[{MARKS}]")
 _MARKUP = re.compile(r"[{}<>|\\~]|\[\[|\]\]|''|==|__|&[a-z]+;|&#|^[*#:;]|\bstyle=|\bname=|\balign=")
@@ -89,7 +87,7 @@ def _missed_ends(sentence: str) -> Iterator[str]:
     """Cut after a number, a bracket or a closing quotation mark that ends a sentence."""
     start = 0
     for match in _MISSED.finditer(sentence):
-        if not _MISSED_TAIL.search(sentence[start : match.start()]):
+        if not _NUMBERED.search(sentence[start : match.start()]):
             yield sentence[start : match.start()]
             start = match.end()
     yield sentence[start:]

@@ -8,8 +8,8 @@ import re
 
 from pipeline.synthetic.wiki_markers import BROKEN, CODE, CUT, FORMULA, URL
 
-MAX_DEPTH = 40
-"""Templates and links nested deeper than this are taken for broken markup, as MediaWiki itself does."""
+MAX_DEPTH = 20
+"""Templates and links nested deeper than this are taken for broken markup; the parser's own limit is about twice it."""
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _INLINE = {"math": FORMULA, "ce": FORMULA, "chem": FORMULA, "hiero": FORMULA, "score": FORMULA}

@@ -1,4 +1,4 @@
-"""Fine-tuning on human ratings: squared error on the rating (paper, section 3), best checkpoint on validation Kendall."""
+"""Fine-tuning on human ratings: squared error on the rating (paper, section 3), best checkpoint on validation tau."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def read_rated(folder: Path, split: str, aspects: Sequence[str]) -> RatedPairs:
 
 
 def kendall(human: numpy.ndarray, metric: numpy.ndarray) -> float:
-    """Mean over aspects of Kendall's tau-b between the columns of two (pairs, aspects) arrays; NaN rows are left out."""
+    """Mean over aspects of Kendall's tau-b between the columns of two (pairs, aspects) arrays; NaN is left out."""
     taus = []
     for column in range(human.shape[1]):
         known = ~numpy.isnan(human[:, column])

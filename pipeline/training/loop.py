@@ -179,20 +179,13 @@ def _update(
     torch.manual_seed(schedule.seed * 1_000_003 + step)
     for settings in optimizer.param_groups:
         settings["lr"] = settings["rate"] * schedule.factor(step)
-    with autocast():
+    with runtime.autocast():
         value = loss(model, rows)
     value.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip_norm)
     optimizer.step()
     optimizer.zero_grad()
     return float(value.detach())
-
-
-def autocast() -> contextlib.AbstractContextManager[Any]:
-    """bf16 autocast on a GPU that has it, nothing elsewhere (law 5: hardware's precision is the engine's)."""
-    if runtime.device().startswith("cuda") and torch.cuda.is_bf16_supported():
-        return torch.autocast("cuda", dtype=torch.bfloat16)
-    return contextlib.nullcontext()
 
 
 def _validate(model: torch.nn.Module, evaluate: Callable[[torch.nn.Module], float]) -> float:
@@ -203,7 +196,12 @@ def _validate(model: torch.nn.Module, evaluate: Callable[[torch.nn.Module], floa
 
 
 def _save(
-    file: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, history: History, best: State | None
+    file: Path,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    step: int,
+    history: History,
+    best: State | None,
 ) -> None:
     state = {
         "model": model.state_dict(),
@@ -218,9 +216,7 @@ def _save(
     temporary.replace(file)
 
 
-def _restore(
-    file: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer
-) -> tuple[int, History, State | None]:
+def _restore(file: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, History, State | None]:
     state = torch.load(file, weights_only=True)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])

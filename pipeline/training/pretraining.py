@@ -25,7 +25,7 @@ from pipeline.training.runs import curves, finish, state_folder, write_training
 
 @dataclass(frozen=True)
 class PretrainParams:
-    """`weights` are the paper's gammas, one for each signal group; `validation_share` of the segments choose the best."""
+    """`weights` are the paper's gammas, one for each signal group; `validation_share` of segments choose the best."""
 
     encoder: str
     max_tokens: int

@@ -127,5 +127,5 @@ def test_a_url_is_fetched_once_verified_and_unpacked(
     served.unlink()
     assert (local(f"{url}/a.tgz", None) / "text.txt").read_bytes() == b"hello\n"
     assert f"has SHA-256 {found}; pin it in params.yaml" in capsys.readouterr().out
-    with pytest.raises(InputError, match=r"/b\.tgz: could not be downloaded \(.*Not Found.*\); fetch it by hand"):
+    with pytest.raises(InputError, match=r"/b\.tgz: could not be downloaded \(HTTP Error 404: .+\); fetch it by hand"):
         local(f"{url}/b.tgz", None)

@@ -185,7 +185,7 @@ def test_the_page_shows_what_ran(full: Path) -> None:
         "too short: 1,195",
         "nothing to mask: 1",
         "mask filling, span, words dropped",
-        "backtranslation_fr_reference_candidate",
+        "backtranslation fr reference candidate",
         "1 min 15 s",
         "nrefs:1|tok:13a",
         "schedule.steps",
@@ -229,6 +229,10 @@ def test_plots_hold_what_dvc_draws(full: Path) -> None:
     assert points[0] == {"corpus": "wmt17, adequacy", "language_pair": "de-en", "human": "0.0", "metric": "99.0"}
     bars = read_csv(plots / "language_pairs.csv")
     assert {row["language_pair"] for row in bars} == {"de-en", "cs-en"}
+    assert read_csv(plots / "kendall.csv") == [
+        {"language_pair": "cs-en", "kendall": "1.0"},
+        {"language_pair": "de-en", "kendall": "0.666667"},
+    ]
     bleu = [row for row in read_csv(plots / "signals.csv") if row["signal"] == "bleu"]
     assert [(row["value"], row["share"]) for row in bleu] == [
         ("0.125", "0.25"),

@@ -15,13 +15,11 @@ ABSENT = "NO REFERENCE AVAILABLE"
 
 
 @dataclass(frozen=True)
-class TestSet:
+class PairTexts:
     """`references[i]` is segment i + 1; `sources` is None where the file is missing; `outputs` by system name.
 
     `read` fills with the lines of the outputs that were asked for.
     """
-
-    __test__ = False  # pytest: no test in spite of its name
 
     reference_file: Path
     references: list[str]
@@ -57,7 +55,7 @@ class TestSet:
         return self.read[system][position]
 
 
-def open_test_set(index: FileIndex, year: int, language_pair: str) -> TestSet | None:
+def open_texts(index: FileIndex, year: int, language_pair: str) -> PairTexts | None:
     """The pair's texts, or None where no system output of the pair is there."""
     prefix, suffix = f"newstest{year}.", f".{language_pair}"
     names = [name for name in index.paths if name.startswith(prefix) and name.endswith(suffix)]
@@ -75,4 +73,4 @@ def open_test_set(index: FileIndex, year: int, language_pair: str) -> TestSet | 
     sources = read_lines(source_file) if source_file is not None else None
     if source_file is not None and sources is not None:
         check_same_length(source_file, sources, reference_file, references)
-    return TestSet(reference_file, references, sources, outputs)
+    return PairTexts(reference_file, references, sources, outputs)
