@@ -85,7 +85,8 @@ def choose_masks(
 def masked_logits(model: BertForMaskedLM, ids: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     """Logits (chosen positions, vocabulary): the encoder over all of `ids` (B, T), the head where `chosen`."""
     hidden = model.bert(input_ids=ids, attention_mask=(ids != 0).long()).last_hidden_state
-    return model.cls(hidden[chosen])
+    logits: torch.Tensor = model.cls(hidden[chosen])
+    return logits
 
 
 def top1(model: BertForMaskedLM, rows: Sequence[list[int]], share: float, seed: int) -> float:

@@ -93,6 +93,7 @@ def new_model(recipe: TranslatorRecipe, vocabulary: int) -> MarianMTModel:
         dropout=0.0,
         attention_dropout=0.0,
         activation_dropout=0.0,
+        init_std=recipe.width**-0.5,  # the library's 0.02 is for wide models: here cross-attention would hardly start
         scale_embedding=True,
         share_encoder_decoder_embeddings=True,
         tie_word_embeddings=True,
@@ -230,7 +231,7 @@ def train(recipe: TranslatorRecipe, direction: str, data: Path, work: Path, out:
         for group in optimizer.param_groups:
             group["lr"] = rate_at(recipe, step, seen)
         loss, count = loss_of(model, batch, recipe.label_smoothing)
-        (loss / count).backward()
+        torch.autograd.backward(loss / count)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         model.get_input_embeddings().weight.grad[-1].zero_()
         optimizer.step()
@@ -257,12 +258,12 @@ RECIPE = TranslatorRecipe(
     heads=4,
     encoder_layers=3,
     decoder_layers=1,
-    train_pairs=440_000,
-    short_pairs=80_000,
+    train_pairs=320_000,
+    short_pairs=50_000,
     short_pieces=12,
     batch_tokens=1000,
     max_pieces=80,
-    learning_rate=1e-3,
+    learning_rate=8e-4,
     warmup_steps=200,
     decay_fraction=0.5,
     label_smoothing=0.1,

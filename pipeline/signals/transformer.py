@@ -116,10 +116,10 @@ def _unusable(folder: Path, error: Exception) -> ModelError:
 def _quiet() -> Iterator[None]:
     """No load report: that layers above the chosen one are not used is meant so."""
     level = logging.get_verbosity()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(level)
-        logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+        logging.enable_progress_bar()

@@ -181,7 +181,7 @@ def _update(
         settings["lr"] = settings["rate"] * schedule.factor(step)
     with runtime.autocast():
         value = loss(model, rows)
-    value.backward()
+    torch.autograd.backward(value)
     torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip_norm)
     optimizer.step()
     optimizer.zero_grad()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dvclive import Live
+from dvclive.live import Live
 
 from pipeline.core import closure, runtime
 from pipeline.core.work import WORK, file_hash, write_json
