@@ -28,6 +28,7 @@ format: $(ENV)  ## rewrite imports and formatting
 
 models: $(ENV)  ## train the bundled models again from DATA (see models/bundled/README.md); resumes after a kill
 	python -m pipeline.bundled.build --data $(or $(DATA),data/real) --out models/bundled
+	python -m pipeline.bundled.scores --data $(or $(DATA),data/real) --models models/bundled
 
 lock: ## write requirements.lock from pyproject.toml's ranges in a fresh environment
 	rm -rf .lock-env && $(PYTHON) -m venv .lock-env
