@@ -14,7 +14,6 @@ import pytest
 from tiny_project import data_bytes, environment, make_project, run
 
 
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = make_project(tmp_path_factory.mktemp("project"))
