@@ -1,0 +1,78 @@
+"""run_job: rows accounted for, finished shards kept, other shards made again when their input changes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.core.records import SEGMENTS
+from pipeline.core.shards import read_folder, table_of
+from pipeline.core.work import Job, Outcome, fingerprint, run_job
+
+
+@dataclass(frozen=True)
+class Params:
+    shout: bool
+
+
+def lines_to_segments(index: int, inputs: Sequence[Path], params: Params) -> Outcome:
+    """One segment a line; empty lines are dropped; a line "bad" is a user's mistake."""
+    (file,) = inputs
+    with file.with_suffix(".runs").open("a") as stream:
+        stream.write("x")
+    lines = file.read_text().splitlines()
+    if "bad" in lines:
+        raise InputError("holds a bad line", file=file.name, line=lines.index("bad") + 1)
+    kept = [line.upper() if params.shout else line for line in lines if line]
+    rows = [{"segment_id": f"{index}-{i}", "title": "t", "text": text} for i, text in enumerate(kept)]
+    return Outcome(table_of(rows, SEGMENTS), len(lines), len(rows), {"empty": len(lines) - len(rows)})
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BLEURT_WORKERS", "1")
+    for name, text in (("a", "one\n\ntwo\n"), ("b", "three\n")):
+        (tmp_path / f"{name}.txt").write_text(text)
+    return Job("pipeline.stages.extract", lines_to_segments, [[Path("a.txt")], [Path("b.txt")]], Params(shout=True))
+
+
+def runs(name: str) -> int:
+    return len(Path(f"{name}.runs").read_text()) if Path(f"{name}.runs").exists() else 0
+
+
+def test_counts_add_up_and_stand_beside_the_shards(job: Job) -> None:
+    counts = run_job(job, Path("out"))
+    assert counts == {"rows_in": 4, "rows_out": 3, "dropped": {"empty": 1}}
+    assert read_folder(Path("out"), SEGMENTS).column("text").to_pylist() == ["ONE", "TWO", "THREE"]
+    assert sorted(file.name for file in Path("out").iterdir()) == [
+        "counts.json",
+        "part-00000.parquet",
+        "part-00001.parquet",
+    ]
+
+
+def test_a_run_that_failed_keeps_its_finished_shards(job: Job) -> None:
+    Path("b.txt").write_text("three\nbad\n")
+    with pytest.raises(InputError, match=r"b\.txt, line 2: holds a bad line\."):
+        run_job(job, Path("out"))
+    assert not Path("out").exists()
+    Path("b.txt").write_text("three\n")
+    run_job(job, Path("out"))
+    assert (runs("a"), runs("b")) == (1, 2)
+
+
+def test_fingerprints_follow_input_params_and_place(job: Job) -> None:
+    quiet = Job(job.module, job.function, job.inputs, Params(shout=False))
+    names = {fingerprint(job, 0), fingerprint(job, 1), fingerprint(quiet, 0)}
+    assert len(names) == 3
+    before = fingerprint(job, 0)
+    Path("a.txt").write_text("other\n")
+    assert fingerprint(job, 0) != before
+
+
+def test_rows_that_vanish_without_a_reason_are_our_own_defect() -> None:
+    with pytest.raises(AssertionError):
+        Outcome(table_of([], SEGMENTS), rows_in=2, rows_out=1, dropped={})

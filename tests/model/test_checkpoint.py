@@ -1,0 +1,79 @@
+"""Checkpoints: loaded by the Auto classes, scored in any batching, heads carried over, damage named."""
+
+import json
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_filler import save_tiny_filler
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from pipeline.core.errors import ModelError
+from pipeline.model.checkpoint import HEADS, TARGETS, keep_heads, load_tokenizer, new_metric, save_metric, save_targets
+from pipeline.model.pairs import encode_pairs
+from pipeline.model.predict import predict
+from pipeline.model.targets import Scaling
+
+REFERENCES = ["the cat sat on the mat.", "a dog ran.", "the small red house", "the bird sat"]
+CANDIDATES = ["the cat sat.", "", "the small house was red", "the bird sat on the red mat on the house"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Path:
+    """A pre-trained checkpoint with three outputs."""
+    encoder = save_tiny_filler(tmp_path / "encoder")
+    model = new_metric(str(encoder), ["bleu", "flag_a", "flag_b"], dropout=0.1, seed=3)
+    folder = tmp_path / "pretrained"
+    save_metric(model, load_tokenizer(encoder), folder)
+    save_targets(folder, ["bleu", "flag_a", "flag_b"], Scaling((0.5, 0.0, 0.0), (2.0, 1.0, 1.0)))
+    return folder
+
+
+def test_scores_equal_transformers_one_pair_at_a_time(start: Path) -> None:
+    model = AutoModelForSequenceClassification.from_pretrained(start).eval()
+    tokenizer = AutoTokenizer.from_pretrained(start)
+    with torch.inference_mode():
+        expected = [
+            model(**tokenizer([r], [c], return_tensors="pt")).logits[0].numpy()
+            for r, c in zip(REFERENCES, CANDIDATES, strict=True)
+        ]
+    for batch_tokens in (1, 60, 10_000):
+        found = predict(start, REFERENCES, CANDIDATES, max_tokens=64, batch_tokens=batch_tokens)
+        numpy.testing.assert_allclose(found, numpy.array(expected), atol=1e-5)
+
+
+def test_a_new_head_depends_on_the_seed_alone_and_the_encoder_is_kept(start: Path) -> None:
+    first, second = (new_metric(str(start), ["adequacy"], 0.1, seed=5) for _ in range(2))
+    assert torch.equal(first.classifier.weight, second.classifier.weight)
+    assert first.classifier.weight.shape == (1, 16)
+    name = "bert.encoder.layer.0.output.dense.weight"
+    assert torch.equal(first.state_dict()[name], load_file(start / "model.safetensors")[name])
+
+
+def test_the_pretraining_head_travels_with_the_finetuned_model(start: Path, tmp_path: Path) -> None:
+    model = new_metric(str(start), ["adequacy"], 0.1, seed=5)
+    save_metric(model, load_tokenizer(start), tmp_path / "fine")
+    keep_heads(start, tmp_path / "fine")
+    head = load_file(tmp_path / "fine" / HEADS)
+    assert torch.equal(head["classifier.weight"], load_file(start / "model.safetensors")["classifier.weight"])
+    assert json.loads((tmp_path / "fine" / TARGETS).read_text())["mean"] == [0.5, 0.0, 0.0]
+
+
+def test_truncated_pairs_are_counted(start: Path) -> None:
+    encoded = encode_pairs(load_tokenizer(start), REFERENCES, CANDIDATES, max_tokens=14)
+    assert max(encoded.lengths) == 14
+    full = [len(row) for row in load_tokenizer(start)(REFERENCES, CANDIDATES)["input_ids"]]
+    assert encoded.truncated == sum(length > 14 for length in full) > 0
+
+
+def test_ten_thousand_words_are_cut_not_crashed_on(start: Path) -> None:
+    scores = predict(start, ["the cat"], ["the dog " * 5000], max_tokens=64, batch_tokens=128)
+    assert scores.shape == (1, 3) and numpy.isfinite(scores).all()
+
+
+def test_damaged_weights_are_one_sentence(start: Path) -> None:
+    (start / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        predict(start, ["a"], ["b"], max_tokens=16, batch_tokens=64)
