@@ -108,7 +108,7 @@ def pretrain(params: PretrainParams, variant: str, pairs: Path, labels: Path, ou
         return -float(multitask_loss(guess, targets[held], tasks, params.weights))
 
     groups = [labels / group for group in dict.fromkeys(task.group for task in tasks)]
-    state = state_folder("pipeline.stages.pretrain", params, [pairs, *groups], variant)
+    state = state_folder("pipeline.stages.pretrain", params, [locate(params.encoder), pairs, *groups], variant)
     with process_group() as group, curves(out if group.rank == 0 else state / f"rank{group.rank}") as log:
         history = fit(
             model, loss, plan.rows, params.schedule, state / "state.pt", evaluate=evaluate, log=log, group=group
