@@ -94,6 +94,10 @@ class Group:
     rank: int
     size: int
 
+    def share(self, rows: list[int]) -> list[int]:
+        """This process's rows of a batch; a batch smaller than the group goes whole to everyone."""
+        return rows[self.rank :: self.size] if len(rows) >= self.size else rows
+
 
 @contextlib.contextmanager
 def process_group() -> Iterator[Group]:
@@ -141,7 +145,7 @@ def fit(
     with tqdm(total=schedule.steps, initial=first, desc="train", unit="step", mininterval=2.0) as bar:
         for step in range(first, schedule.steps):
             rows = rows_at(step)
-            history.loss_sum += _update(wrapped, optimizer, loss, rows[group.rank :: group.size], schedule, step)
+            history.loss_sum += _update(wrapped, optimizer, loss, group.share(rows), schedule, step)
             history.loss_steps += 1
             history.rows_seen += len(rows)
             history.seconds = time.time() - started

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pipeline.training.loop import Schedule, fit
+from pipeline.training.loop import Group, Schedule, fit
 
 
 def schedule(steps: int) -> Schedule:
@@ -75,3 +75,8 @@ def test_the_best_validation_score_wins_over_the_last(tmp_path: Path) -> None:
     assert (history.best_step, history.best_score) == (4, 0.9)
     assert torch.equal(model[0].weight, seen[1])
     assert not torch.equal(model[0].weight, seen[2])
+
+
+def test_processes_share_a_batch_and_none_goes_without() -> None:
+    assert [Group(rank, 3).share([1, 2, 3, 4]) for rank in range(3)] == [[1, 4], [2], [3]]
+    assert [Group(rank, 3).share([7]) for rank in range(3)] == [[7], [7], [7]]
