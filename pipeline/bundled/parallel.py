@@ -13,6 +13,9 @@ from pathlib import Path
 LANGUAGES = {"fr": ">>fra<<", "de": ">>deu<<"}
 """Language code in file names -> target token that a many-target Marian model reads (the OPUS-MT convention)."""
 
+EVERYDAY = {"tatoeba", "multi30k"}
+"""Collections of short everyday sentences and captions; the others hold news and parliament."""
+
 
 @dataclass(frozen=True)
 class SentencePair:

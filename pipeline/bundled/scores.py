@@ -17,6 +17,7 @@ from transformers import AutoTokenizer, BertForMaskedLM, BertForSequenceClassifi
 
 from pipeline.bundled import entailment, mask_filler, translator
 from pipeline.bundled.parallel import LANGUAGES, SentencePair, read_flores, read_parallel
+from pipeline.bundled.wikipedia import read_wikitext
 from pipeline.core.runtime import run_main
 from pipeline.core.work import write_json
 from pipeline.model.translation import load_translator
@@ -45,7 +46,7 @@ def mask_filler_score(folder: Path, data: Path) -> float:
     """Top-1 accuracy of the stored mask filler."""
     model = BertForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    texts = mask_filler.read_wikitext(data / "wikipedia" / "wikitext-2-raw.valid.txt.gz")
+    texts = read_wikitext(data / "wikipedia" / "wikitext-2-raw.valid.txt.gz")
     rows = tokenizer(texts, truncation=True, max_length=mask_filler.RECIPE.max_pieces)["input_ids"]
     return round(mask_filler.top1(model, rows, 0.15, 0), 4)
 

@@ -1,7 +1,7 @@
 """Trains one many-language Marian model: English to French and German, or back.
 
 A small Transformer (Vaswani et al. 2017) in transformers' Marian classes, so that CTranslate2 converts it.
-The schedule is warm-up, plateau, linear decay; a run resumes from `work/state.pt` with the same batches.
+The schedule is one or more cycles of warm-up, plateau and linear decay; a run resumes with the same batches.
 
     python -m pipeline.bundled.translator --direction en-x --data DATA/parallel --work W --out models/bundled/...
 """
@@ -19,16 +19,32 @@ import sentencepiece
 import torch
 from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
-from pipeline.bundled.parallel import LANGUAGES, SentencePair, read_parallel
+from pipeline.bundled.parallel import EVERYDAY, LANGUAGES, SentencePair, read_parallel
+from pipeline.core import runtime
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """One rise and fall of the learning rate over `pieces` pieces read (source and target, repeats included).
+
+    The first `short_pieces_read` come from pairs of at most `short` pieces a side (a curriculum, Platanios et al.
+    2019): cross-attention learns its first alignments several times sooner on short sentences. In every later pass,
+    `joined` of the everyday pairs (Tatoeba, captions) are strung together to longer texts (Kondo et al. 2021), and the
+    pairs of the other collections, news and parliament, come `formal_repeats` times: the everyday sentences are short.
+    """
+
+    pieces: int
+    learning_rate: float
+    decay_fraction: float
+    short: int
+    short_pieces_read: int
+    joined: float
+    formal_repeats: int
 
 
 @dataclass(frozen=True)
 class TranslatorRecipe:
-    """Sizes and schedule of one run. `train_pairs` counts pairs seen, repeats included.
-
-    The first `short_pairs` come from pairs of at most `short_pieces` pieces a side (a curriculum, Platanios et al.
-    2019): cross-attention learns its first alignments several times sooner on short sentences.
-    """
+    """Sizes and schedule of one run; each cycle starts from the weights of the one before, with a fresh optimizer."""
 
     vocabulary: int
     width: int
@@ -36,17 +52,13 @@ class TranslatorRecipe:
     heads: int
     encoder_layers: int
     decoder_layers: int
-    train_pairs: int
-    short_pairs: int
-    short_pieces: int
     batch_tokens: int
     max_pieces: int
-    learning_rate: float
     warmup_steps: int
-    decay_fraction: float
     label_smoothing: float
     heldout_one_in: int
     seed: int
+    cycles: tuple[Cycle, ...]
 
 
 def train_pieces(pairs: list[SentencePair], folder: Path, size: int) -> None:
@@ -115,19 +127,71 @@ def new_model(recipe: TranslatorRecipe, vocabulary: int) -> MarianMTModel:
     return model
 
 
-Example = tuple[list[int], list[int]]
+@dataclass(frozen=True)
+class Example:
+    """Piece ids of one pair; `marks` is the number of ids in front of the source that name the target language."""
+
+    source: list[int]
+    target: list[int]
+    language: str
+    formal: bool
+    marks: int
+
+    @property
+    def longest(self) -> int:
+        """Pieces of the longer side."""
+        return max(len(self.source), len(self.target))
+
+    def joined_with(self, other: "Example") -> "Example":
+        """Both sentences as one text: one language mark, one end."""
+        source = self.source[:-1] + other.source[other.marks :]
+        return Example(source, self.target[:-1] + other.target, self.language, self.formal, self.marks)
 
 
-def curriculum(examples: list[Example], recipe: TranslatorRecipe) -> Iterator[list[int]]:
-    """Batches of the short pairs until `short_pairs` have been seen, then of all pairs, without end."""
-    short = [i for i, sides in enumerate(examples) if max(map(len, sides)) <= recipe.short_pieces]
-    seen = 0
-    for batch in batches([examples[i] for i in short], recipe.batch_tokens, recipe.seed):
-        if seen >= recipe.short_pairs:
-            break
-        seen += len(batch)
-        yield [short[i] for i in batch]
-    yield from batches(examples, recipe.batch_tokens, recipe.seed)
+def one_pass(examples: list[Example], cycle: Cycle, max_pieces: int, rng: random.Random) -> list[Example]:
+    """Every example once, shuffled: formal ones `formal_repeats` times, a share of the others strung together."""
+    made = []
+    open_texts: dict[str, tuple[Example, int]] = {}
+    for example in rng.sample(examples, len(examples)):
+        if example.formal:
+            made += [example] * cycle.formal_repeats
+        elif rng.random() >= cycle.joined:
+            made.append(example)
+        else:
+            text, wanted = open_texts.pop(example.language, (None, 0))
+            if text is None:
+                open_texts[example.language] = example, rng.randint(16, max_pieces)
+                continue
+            both = text.joined_with(example)
+            if both.longest > max_pieces:
+                made += [text, example]
+            elif both.longest >= wanted:
+                made.append(both)
+            else:
+                open_texts[example.language] = both, wanted
+    made += [text for text, _ in open_texts.values()]
+    rng.shuffle(made)
+    return made
+
+
+def curriculum(examples: list[Example], cycle: Cycle, recipe: TranslatorRecipe) -> Iterator[list[Example]]:
+    """Batches of the short pairs until `short_pieces_read`, then passes over all pairs, without end."""
+    rng = random.Random(recipe.seed)
+    short = [e for e in examples if e.longest <= cycle.short]
+    read = 0
+    while read < cycle.short_pieces_read:
+        for batch in batches(rng.sample(short, len(short)), recipe.batch_tokens, rng):
+            read += size_of(batch)
+            yield batch
+            if read >= cycle.short_pieces_read:
+                break
+    while True:
+        yield from batches(one_pass(examples, cycle, recipe.max_pieces, rng), recipe.batch_tokens, rng)
+
+
+def size_of(batch: list[Example]) -> int:
+    """Pieces of both sides."""
+    return sum(len(e.source) + len(e.target) for e in batch)
 
 
 def _ids(tokenizer: MarianTokenizer, texts: list[str]) -> list[list[int]]:
@@ -138,39 +202,35 @@ def _ids(tokenizer: MarianTokenizer, texts: list[str]) -> list[list[int]]:
 
 
 def encode(tokenizer: MarianTokenizer, pairs: list[SentencePair], direction: str, max_pieces: int) -> list[Example]:
-    """Source and target ids of every pair whose two sides fit into `max_pieces`, in the order of `pairs`."""
+    """Every pair whose two sides fit into `max_pieces`, in the order of `pairs`; `direction` is en-x or x-en."""
     english = _ids(tokenizer, [p.english for p in pairs])
     foreign = _ids(tokenizer, [p.foreign for p in pairs])
     examples = []
     for pair, en, x in zip(pairs, english, foreign, strict=True):
-        if max(len(en), len(x)) > max_pieces:
-            continue
+        formal = pair.origin not in EVERYDAY
         code = tokenizer.convert_tokens_to_ids(LANGUAGES[pair.language])
-        examples.append(([code, *en], x) if direction == "en-x" else (x, en))
+        if direction == "en-x":
+            example = Example([code, *en], x, pair.language, formal, 1)
+        else:
+            example = Example(x, en, pair.language, formal, 0)
+        if example.longest <= max_pieces:
+            examples.append(example)
     return examples
 
 
-def batches(examples: list[Example], batch_tokens: int, seed: int) -> Iterator[list[int]]:
-    """Endless batches of indices: shuffled in passes, similar lengths together, at most `batch_tokens` a side."""
-    rng = random.Random(seed)
-    while True:
-        order = list(range(len(examples)))
-        rng.shuffle(order)
-        made: list[list[int]] = []
-        for start in range(0, len(order), 20_000):
-            window = sorted(order[start : start + 20_000], key=lambda i: tuple(map(len, examples[i])))
-            batch: list[int] = []
-            longest = 0
-            chunk = []
-            for i in window:
-                longest = max(longest, *map(len, examples[i]))
-                if batch and longest * (len(batch) + 1) > batch_tokens:
-                    chunk.append(batch)
-                    batch, longest = [], max(map(len, examples[i]))
-                batch.append(i)
-            chunk.append(batch)
-            rng.shuffle(chunk)
-            made += chunk
+def batches(order: list[Example], batch_tokens: int, rng: random.Random) -> Iterator[list[Example]]:
+    """Batches over `order`: similar lengths together within windows, at most `batch_tokens` a side, shuffled."""
+    for start in range(0, len(order), 20_000):
+        window = sorted(order[start : start + 20_000], key=lambda e: (len(e.source), len(e.target)))
+        made: list[list[Example]] = [[]]
+        longest = 0
+        for example in window:
+            longest = max(longest, example.longest)
+            if made[-1] and longest * (len(made[-1]) + 1) > batch_tokens:
+                made.append([])
+                longest = example.longest
+            made[-1].append(example)
+        rng.shuffle(made)
         yield from made
 
 
@@ -182,70 +242,82 @@ def _pad(rows: list[list[int]], value: int) -> torch.Tensor:
 def loss_of(model: MarianMTModel, batch: list[Example], label_smoothing: float) -> tuple[torch.Tensor, int]:
     """Summed label-smoothed cross-entropy and the number of target tokens; padding never meets the softmax."""
     pad = model.config.pad_token_id
-    source = _pad([s for s, _ in batch], pad)
-    target = _pad([t for _, t in batch], pad)
+    source = _pad([e.source for e in batch], pad)
+    target = _pad([e.target for e in batch], pad)
     shifted = torch.cat([torch.full((len(batch), 1), pad), target[:, :-1]], 1)
     mask = (source != pad).long()
-    hidden = model.model(
-        input_ids=source, attention_mask=mask, decoder_input_ids=shifted, use_cache=False
-    ).last_hidden_state
     keep = target != pad
-    logits = hidden[keep] @ model.get_input_embeddings().weight[:-1].T
+    with runtime.autocast(training=True):
+        hidden = model.model(
+            input_ids=source, attention_mask=mask, decoder_input_ids=shifted, use_cache=False
+        ).last_hidden_state
+        logits = (hidden[keep] @ model.get_input_embeddings().weight[:-1].T).float()
     loss = torch.nn.functional.cross_entropy(logits, target[keep], label_smoothing=label_smoothing, reduction="sum")
     return loss, int(keep.sum())
 
 
-def rate_at(recipe: TranslatorRecipe, step: int, seen: int) -> float:
-    """Learning rate after `step` updates and `seen` pairs: linear warm-up, plateau, linear decay to zero."""
+def rate_at(recipe: TranslatorRecipe, cycle: Cycle, step: int, read: int) -> float:
+    """Learning rate after `step` updates and `read` pieces: linear warm-up, plateau, linear decay to zero."""
     warm = min(1.0, (step + 1) / recipe.warmup_steps)
-    left = 1 - seen / recipe.train_pairs
-    return recipe.learning_rate * warm * min(1.0, max(left, 0.0) / recipe.decay_fraction)
+    left = 1 - read / cycle.pieces
+    return cycle.learning_rate * warm * min(1.0, max(left, 0.0) / cycle.decay_fraction)
 
 
-def train(recipe: TranslatorRecipe, direction: str, data: Path, work: Path, out: Path) -> None:
-    """Train until `train_pairs` have been seen, saving state every few minutes, then write `out` in half precision."""
-    text = read_parallel(data, recipe.heldout_one_in)
-    pieces = work / "pieces"
-    if not (pieces / "vocab.json").exists():
-        train_pieces(text.train, pieces, recipe.vocabulary)
-    tokenizer = MarianTokenizer.from_pretrained(pieces)
-    examples = encode(tokenizer, text.train, direction, recipe.max_pieces)
-    model = new_model(recipe, len(tokenizer))
+def train_cycle(
+    model: MarianMTModel, examples: list[Example], recipe: TranslatorRecipe, cycle: Cycle, state_file: Path
+) -> None:
+    """One cycle, in place; the state is saved every few minutes, and a run continues from it with the same batches."""
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True
+        model.parameters(), lr=cycle.learning_rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True
     )
-    step, seen = 0, 0
-    state_file = work / f"{direction}.pt"
+    step, read = 0, 0
     if state_file.exists():
         state = torch.load(state_file, weights_only=True)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        step, seen = state["step"], state["seen"]
-    print(f"{direction}: {model.num_parameters():,} parameters, {len(examples):,} pairs, from step {step}", flush=True)
-    stream = curriculum(examples, recipe)
+        step, read = state["step"], state["read"]
+    stream = curriculum(examples, cycle, recipe)
     for _ in range(step):
         next(stream)
-    started, saved, tally, tokens, first_seen = time.time(), time.time(), 0.0, 0, seen
-    while seen < recipe.train_pairs:
-        batch = [examples[i] for i in next(stream)]
+    started, saved, tally, tokens, first_read = time.time(), time.time(), 0.0, 0, read
+    while read < cycle.pieces:
+        batch = next(stream)
         for group in optimizer.param_groups:
-            group["lr"] = rate_at(recipe, step, seen)
+            group["lr"] = rate_at(recipe, cycle, step, read)
         loss, count = loss_of(model, batch, recipe.label_smoothing)
         torch.autograd.backward(loss / count)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         model.get_input_embeddings().weight.grad[-1].zero_()
         optimizer.step()
         optimizer.zero_grad()
-        step, seen, tally, tokens = step + 1, seen + len(batch), tally + float(loss.detach()), tokens + count
+        step, read, tally, tokens = step + 1, read + size_of(batch), tally + float(loss.detach()), tokens + count
         if step % 100 == 0:
-            speed = (seen - first_seen) / (time.time() - started)
-            print(f"step {step} seen {seen:,} loss {tally / tokens:.3f} ({speed:.0f} pairs/s)", flush=True)
+            speed = (read - first_read) / (time.time() - started)
+            print(f"step {step} read {read:,} loss {tally / tokens:.3f} ({speed:.0f} pieces/s)", flush=True)
             tally, tokens = 0.0, 0
-        if time.time() - saved > 240 or seen >= recipe.train_pairs:
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "seen": seen}
+        if time.time() - saved > 240 or read >= cycle.pieces:
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "read": read}
             torch.save(state, state_file.with_suffix(".tmp"))
             state_file.with_suffix(".tmp").replace(state_file)
             saved = time.time()
+
+
+def train(recipe: TranslatorRecipe, direction: str, data: Path, work: Path, out: Path, start: Path | None) -> None:
+    """Run the cycles and write `out` in half precision; `start`, a finished model, stands for the first cycle."""
+    text = read_parallel(data, recipe.heldout_one_in)
+    pieces = start or work / "pieces"
+    if not (pieces / "vocab.json").exists():
+        train_pieces(text.train, pieces, recipe.vocabulary)
+    tokenizer = MarianTokenizer.from_pretrained(pieces)
+    examples = encode(tokenizer, text.train, direction, recipe.max_pieces)
+    model = new_model(recipe, len(tokenizer))
+    if start is not None:
+        model = MarianMTModel.from_pretrained(start, dtype=torch.float32)
+        model.train()
+    print(f"{direction}: {model.num_parameters():,} parameters, {len(examples):,} pairs", flush=True)
+    for number, cycle in enumerate(recipe.cycles, 1):
+        if start is None or number > 1:
+            train_cycle(model, examples, recipe, cycle, work / f"{direction}-{number}.pt")
     out.mkdir(parents=True, exist_ok=True)
     model.half().save_pretrained(out)
     tokenizer.save_pretrained(out)
@@ -258,17 +330,16 @@ RECIPE = TranslatorRecipe(
     heads=4,
     encoder_layers=3,
     decoder_layers=1,
-    train_pairs=220_000,
-    short_pairs=50_000,
-    short_pieces=12,
     batch_tokens=1000,
-    max_pieces=80,
-    learning_rate=8e-4,
+    max_pieces=100,
     warmup_steps=200,
-    decay_fraction=0.25,
     label_smoothing=0.1,
     heldout_one_in=150,
     seed=1,
+    cycles=(
+        Cycle(5_000_000, 8e-4, 0.25, short=12, short_pieces_read=900_000, joined=0.0, formal_repeats=1),
+        Cycle(14_000_000, 8e-4, 0.6, short=0, short_pieces_read=0, joined=0.4, formal_repeats=4),
+    ),
 )
 
 if __name__ == "__main__":
@@ -276,5 +347,6 @@ if __name__ == "__main__":
     parser.add_argument("--direction", choices=["en-x", "x-en"], required=True)
     for name in ("data", "work", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--start", type=Path, help="a finished model of this recipe's first cycle")
     arguments = parser.parse_args()
-    train(RECIPE, arguments.direction, arguments.data, arguments.work, arguments.out)
+    train(RECIPE, arguments.direction, arguments.data, arguments.work, arguments.out, arguments.start)

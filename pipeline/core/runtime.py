@@ -38,13 +38,21 @@ def device() -> str:
     return wanted or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def autocast() -> contextlib.AbstractContextManager[Any]:
-    """bf16 autocast on a GPU that has it, nothing elsewhere: the hardware's precision is the engine's business."""
+def autocast(*, training: bool = False) -> contextlib.AbstractContextManager[Any]:
+    """bf16 autocast where the hardware computes in it, nothing elsewhere.
+
+    A GPU uses it always. A CPU with bf16 instructions (AVX512-BF16, AMX) uses it in `training` alone, where it nearly
+    doubles the speed; scores on a CPU stay in float32, so that they do not depend on what shares their batch.
+    """
     import torch
 
-    if device().startswith("cuda") and torch.cuda.is_bf16_supported():
-        return torch.autocast("cuda", dtype=torch.bfloat16)
-    return contextlib.nullcontext()
+    where = device().split(":")[0]
+    if where == "cuda":
+        able = torch.cuda.is_bf16_supported()
+    else:
+        found = torch.cpu.get_capabilities() if where == "cpu" and training else {}
+        able = bool(found.get("avx512_bf16") or found.get("amx_bf16"))
+    return torch.autocast(where, dtype=torch.bfloat16) if able else contextlib.nullcontext()
 
 
 def record() -> dict[str, Any]:

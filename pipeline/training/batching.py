@@ -46,6 +46,15 @@ class BatchPlan:
         """Batches that one pass over all rows takes."""
         return -(-len(self.lengths) // self.batch_rows)
 
+    @property
+    def padding_share(self) -> float:
+        """Share of the tokens of the first epoch that are padding."""
+        real = padded = 0
+        for step in range(self.steps_an_epoch):
+            sizes = [self.lengths[i] for i in self.rows(step)]
+            real, padded = real + sum(sizes), padded + len(sizes) * max(sizes)
+        return round(1 - real / padded, 4)
+
     def rows(self, step: int) -> list[int]:
         """Indices of the rows of step `step`, counted from 0."""
         epoch, position = divmod(step, self.steps_an_epoch)

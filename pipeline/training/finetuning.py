@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy
 import scipy.stats
@@ -15,12 +14,11 @@ from pipeline.core.errors import InputError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import read_rows
 from pipeline.model.checkpoint import keep_heads, load_tokenizer, new_metric, save_metric
-from pipeline.model.pairs import EncodedPairs, encode_pairs
+from pipeline.model.pairs import encode_pairs
 from pipeline.model.predict import outputs
 from pipeline.training.batching import BatchPlan
-from pipeline.training.loop import Schedule, fit, process_group
-from pipeline.training.pretraining import padding_share
-from pipeline.training.runs import curves, finish, state_folder, write_training
+from pipeline.training.loop import Schedule
+from pipeline.training.runs import finish, run, state_folder, write_training
 
 
 @dataclass(frozen=True)
@@ -94,23 +92,12 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> N
         return kendall(held.ratings, outputs(model, held_encoded, params.batch_tokens))
 
     state = state_folder("pipeline.stages.finetune", params, [start / "model.safetensors", ratings], start.name)
-    with process_group() as group, curves(out if group.rank == 0 else state / f"rank{group.rank}") as log:
-        history = fit(
-            model, loss, plan.rows, params.schedule, state / "state.pt", evaluate=evaluate, log=log, group=group
-        )
-        if group.rank > 0:
-            return
-        assert isinstance(model, PreTrainedModel)
-        save_metric(model, tokenizer, out)
-        keep_heads(start, out)
-        write_training(out, history, _facts(train, held, encoded, plan))
+    history = run(model, loss, plan.rows, params.schedule, evaluate, state, out)
+    if history is None:
+        return
+    assert isinstance(model, PreTrainedModel)
+    save_metric(model, tokenizer, out)
+    keep_heads(start, out)
+    facts = {"pairs": len(targets), "pairs_validation": len(held.candidates), "truncated": encoded.truncated}
+    write_training(out, history, {**facts, "padding_share": plan.padding_share})
     finish(state)
-
-
-def _facts(train: RatedPairs, held: RatedPairs, encoded: EncodedPairs, plan: BatchPlan) -> dict[str, Any]:
-    return {
-        "pairs": len(train.candidates),
-        "pairs_validation": len(held.candidates),
-        "truncated": encoded.truncated,
-        "padding_share": padding_share(plan),
-    }

@@ -183,7 +183,7 @@ def _update(
     torch.manual_seed(schedule.seed * 1_000_003 + step)
     for settings in optimizer.param_groups:
         settings["lr"] = settings["rate"] * schedule.factor(step)
-    with runtime.autocast():
+    with runtime.autocast(training=True):
         value = loss(model, rows)
     torch.autograd.backward(value)
     torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip_norm)

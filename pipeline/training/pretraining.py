@@ -19,8 +19,8 @@ from pipeline.model.pairs import encode_pairs
 from pipeline.model.predict import outputs
 from pipeline.model.targets import Task, fit_scaling, multitask_loss, tasks_of
 from pipeline.training.batching import BatchPlan
-from pipeline.training.loop import History, Schedule, fit, process_group
-from pipeline.training.runs import curves, finish, state_folder, write_training
+from pipeline.training.loop import History, Schedule
+from pipeline.training.runs import finish, run, state_folder, write_training
 
 
 @dataclass(frozen=True)
@@ -109,24 +109,12 @@ def pretrain(params: PretrainParams, variant: str, pairs: Path, labels: Path, ou
 
     groups = [labels / group for group in dict.fromkeys(task.group for task in tasks)]
     state = state_folder("pipeline.stages.pretrain", params, [locate(params.encoder), pairs, *groups], variant)
-    with process_group() as group, curves(out if group.rank == 0 else state / f"rank{group.rank}") as log:
-        history = fit(
-            model, loss, plan.rows, params.schedule, state / "state.pt", evaluate=evaluate, log=log, group=group
-        )
-        if group.rank > 0:
-            return
-        assert isinstance(model, PreTrainedModel)
-        save_metric(model, tokenizer, out)
-        save_targets(out, columns, scaling)
-        facts = {"variant": variant, "pairs": len(train), "pairs_validation": len(held), "truncated": encoded.truncated}
-        write_training(out, history, {**facts, "padding_share": padding_share(plan)})
+    history = run(model, loss, plan.rows, params.schedule, evaluate, state, out)
+    if history is None:
+        return
+    assert isinstance(model, PreTrainedModel)
+    save_metric(model, tokenizer, out)
+    save_targets(out, columns, scaling)
+    facts = {"variant": variant, "pairs": len(train), "pairs_validation": len(held), "truncated": encoded.truncated}
+    write_training(out, history, {**facts, "padding_share": plan.padding_share})
     finish(state)
-
-
-def padding_share(plan: BatchPlan) -> float:
-    """Share of the tokens of the first epoch that are padding."""
-    real = padded = 0
-    for step in range(plan.steps_an_epoch):
-        sizes = [plan.lengths[i] for i in plan.rows(step)]
-        real, padded = real + sum(sizes), padded + len(sizes) * max(sizes)
-    return round(1 - real / padded, 4)

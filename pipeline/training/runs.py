@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from dvclive.live import Live
 
 from pipeline.core import closure, runtime
 from pipeline.core.work import WORK, file_hash, write_json
-from pipeline.training.loop import History
+from pipeline.training.loop import History, Schedule, fit, process_group
 
 
 def state_folder(module: str, params: Any, inputs: Sequence[Path], name: str) -> Path:
@@ -35,6 +36,21 @@ def curves(out: Path) -> Iterator[Callable[[int, dict[str, float]], None]]:
             live.make_summary()
 
         yield log
+
+
+def run(
+    model: torch.nn.Module,
+    loss: Callable[[torch.nn.Module, list[int]], torch.Tensor],
+    rows_at: Callable[[int], list[int]],
+    schedule: Schedule,
+    evaluate: Callable[[torch.nn.Module], float],
+    state: Path,
+    out: Path,
+) -> History | None:
+    """`fit` in torchrun's process group, where there is one; the process that writes results gets the history."""
+    with process_group() as group, curves(out if group.rank == 0 else state / f"rank{group.rank}") as log:
+        history = fit(model, loss, rows_at, schedule, state / "state.pt", evaluate=evaluate, log=log, group=group)
+        return history if group.rank == 0 else None
 
 
 def write_training(out: Path, history: History, facts: dict[str, Any]) -> None:
