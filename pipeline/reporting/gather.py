@@ -11,6 +11,7 @@ from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.params import load_key
 from pipeline.core.records import AGREEMENT, PREDICTIONS, RATINGS, SIGNAL_COLUMNS
+from pipeline.core.runtime import TIMES
 from pipeline.core.shards import read_rows
 
 STAGES = ("extract", "perturb", "label", "pretrain", "collect", "finetune", "evaluate", "report")
@@ -52,6 +53,16 @@ class Training:
     facts: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a stage's last run took here: wall-clock and CPU seconds, and its largest process in bytes."""
+
+    stage: str
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+
+
 @dataclass
 class Gathered:
     """Everything that the report shows, as far as it exists."""
@@ -61,6 +72,7 @@ class Gathered:
     commit: str | None
     counts: list[StageCount] = field(default_factory=list)
     trainings: list[Training] = field(default_factory=list)
+    costs: list[Cost] = field(default_factory=list)
     agreement: list[Row] = field(default_factory=list)
     significance: list[Row] = field(default_factory=list)
     method: dict[str, Any] = field(default_factory=dict)
@@ -75,6 +87,7 @@ def gather(params_file: Path, folders: Folders) -> Gathered:
     found.missing = [f"{stage}: {folder}" for stage, folder in vars(folders).items() if not folder.is_dir()]
     found.counts = list(_counts(folders))
     found.trainings = [*_trainings("pretrain", folders.pretrain), *_trainings("finetune", folders.finetune)]
+    found.costs = list(costs(folders))
     if folders.evaluate.is_dir():
         found.agreement = list(read_rows(folders.evaluate / "agreement", AGREEMENT))
         found.significance = _read_json(folders.evaluate / "significance.json")
@@ -137,6 +150,17 @@ def _trainings(stage: str, folder: Path) -> Iterable[Training]:
     for file in sorted(folder.glob("*/training.json")):
         values = _read_json(file)
         yield Training(stage, file.parent.name, values.pop("steps"), values)
+
+
+def costs(folders: Folders) -> Iterable[Cost]:
+    """The last line of TIMES for each folder that the report reads, in the order of the stages."""
+    lines = TIMES.read_text(encoding="utf-8").splitlines() if TIMES.exists() else []
+    last = {Path(line["out"]): line for line in map(json.loads, lines)}
+    for stage, folder in vars(folders).items():
+        for out in sorted(last):
+            if out == folder or out.parent == folder:
+                name = stage if out == folder else f"{stage} {out.name}"
+                yield Cost(name, last[out]["seconds"], last[out]["cpu_seconds"], last[out]["peak_bytes"])
 
 
 def _read_json(file: Path) -> Any:

@@ -138,16 +138,29 @@ below 0 for BERTScore on unlike texts.</p></section>{% endif %}
 {% if curves %}<p class="note">Pre-training losses of different variants add up different tasks and do not
 compare.</p>{% endif %}
 <div class="scroll"><table><thead><tr><th>run</th><th class="n">pairs</th><th class="n">pairs seen</th>
-<th class="n">best step</th><th class="n">best validation</th><th class="n">time</th><th>device</th></tr></thead>
+<th class="n">best step</th><th class="n">best validation</th><th class="n">padding</th><th class="n">time</th>
+<th>device</th></tr></thead>
 <tbody>{% for t in found.trainings %}<tr><th>{{ t.stage }} {{ t.variant }}</th>
 <td class="n">{{ "{:,}".format(t.facts.pairs or 0) }}</td><td class="n">{{ "{:,}".format(t.facts.rows_seen or 0) }}</td>
 <td class="n">{{ "{:,}".format(t.facts.best_step or 0) }}</td>
 <td class="n">{% if t.facts.best_validation is number %}{{ "%.3f"|format(t.facts.best_validation) }}{% endif %}</td>
-<td class="n">{{ duration(t.facts.seconds) }}</td><td>{{ t.facts.device }}</td></tr>{% endfor %}</tbody></table></div>
+<td class="n">{% if t.facts.padding_share is number %}{{ "%.1f"|format(100 * t.facts.padding_share) }}%{% endif %}</td>
+<td class="n">{{ duration(t.facts.seconds) }}</td><td>{{ t.facts.device }}, {{ t.facts.precision }}</td></tr>
+{% endfor %}</tbody></table></div>
 <p class="note">Validation is minus the loss in pre-training and Kendall τ-b in fine-tuning; the checkpoint with the
 best
-one is kept.</p>{% else %}<p class="dim">No training run was found.</p>{% endif %}
+one is kept. Padding is its share of the training tokens.</p>{% else %}<p class="dim">No training run was found.</p>
+{% endif %}
 </section>
+{% if found.costs %}<section><h2>Where the time went</h2>
+<div class="scroll"><table><thead><tr><th>stage</th><th class="n">time</th><th class="n">processor time</th>
+<th class="n">largest process</th></tr></thead><tbody>{% for c in found.costs %}<tr><th>{{ c.stage }}</th>
+<td class="n">{{ duration(c.seconds) }}</td><td class="n">{{ duration(c.cpu_seconds) }}</td>
+<td class="n">{{ "{:,.0f}".format(c.peak_bytes / 2**20) }} MiB</td></tr>{% endfor %}
+<tr><th>together</th><td class="n">{{ duration(found.costs|sum(attribute="seconds")) }}</td>
+<td class="n">{{ duration(found.costs|sum(attribute="cpu_seconds")) }}</td><td></td></tr></tbody></table></div>
+<p class="note">Each stage's last finished run on this machine; one that went on after a kill counts from there. Stages
+that DVC took from its cache are not shown.</p></section>{% endif %}
 <section><h2>How it was made</h2>
 {% if signatures %}<h3>Metrics</h3><div class="scroll"><table><tbody>{% for name, text in signatures.items() %}<tr>
 <th>{{ name }}</th><td><code>{{ text }}</code></td></tr>{% endfor %}</tbody></table></div>{% endif %}

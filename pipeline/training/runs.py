@@ -65,6 +65,7 @@ def write_training(out: Path, history: History, facts: dict[str, Any]) -> None:
             "best_step": history.best_step,
             "best_validation": history.best_score if history.points and "validation" in history.points[0] else None,
             "device": runtime.device(),
+            "precision": runtime.precision(training=True),
         },
     )
 

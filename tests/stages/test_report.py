@@ -20,7 +20,7 @@ from pipeline.core.work import write_json
 from pipeline.evaluation.comparison import compare
 from pipeline.evaluation.tables import agreement_rows, group_rows, measure
 from pipeline.reporting.figures import ticks
-from pipeline.reporting.gather import Folders
+from pipeline.reporting.gather import Folders, costs
 from pipeline.reporting.samples import percentiles, worst
 from pipeline.stages import report as stage
 from pipeline.stages.report import ReportParams, report, show
@@ -107,6 +107,8 @@ def write_training(folder: Path) -> None:
             "best_step": 20,
             "best_validation": 0.4,
             "device": "cpu",
+            "precision": "bf16",
+            "padding_share": 0.034,
             "pairs": 32,
         }
         write_json(folder / variant / "training.json", {"steps": steps, **facts})
@@ -256,6 +258,21 @@ def test_a_stage_that_has_not_run_is_named(full: Path, absent: str) -> None:
     page = make(full)
     notice = re.search(r"Not everything has run\.</b>(.*?)</p>", page, re.DOTALL)
     assert notice is not None and f"{absent}: " in notice[1]
+
+
+def test_the_cost_of_each_stage_is_that_of_its_last_run(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(full)
+    lines = [
+        {"out": "data/extract", "seconds": 99.0, "cpu_seconds": 1.0, "peak_bytes": 1},
+        {"out": "data/extract", "seconds": 61.0, "cpu_seconds": 120.0, "peak_bytes": 3 * 2**30},
+        {"out": "data/label/bleu", "seconds": 2.0, "cpu_seconds": 2.0, "peak_bytes": 2**20},
+        {"out": "elsewhere", "seconds": 7000.0, "cpu_seconds": 7000.0, "peak_bytes": 1},
+    ]
+    (full / ".work").mkdir()
+    (full / ".work" / "times.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    folders = Folders(**{field.name: Path("data") / field.name for field in fields(Folders)})
+    found = [(cost.stage, cost.seconds) for cost in costs(folders)]
+    assert found == [("extract", 61.0), ("label bleu", 2.0)]
 
 
 def test_with_nothing_at_all_there_is_still_a_report(tmp_path: Path) -> None:
