@@ -19,11 +19,11 @@ from transformers import (
     AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
-    logging,
 )
 
 from pipeline.core.errors import ModelError
 from pipeline.model.locate import locate
+from pipeline.model.quiet import quiet
 from pipeline.model.targets import Scaling
 
 HEADS = "heads.safetensors"
@@ -32,8 +32,6 @@ TARGETS = "targets.json"
 
 def new_metric(encoder: str, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
     """The encoder named `encoder` (see `locate`) under a fresh linear layer with one row for each of `outputs`."""
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     folder = locate(encoder)
     config = AutoConfig.from_pretrained(folder)
     config.id2label = dict(enumerate(outputs))
@@ -44,9 +42,10 @@ def new_metric(encoder: str, outputs: Sequence[str], dropout: float, seed: int) 
             setattr(config, name, dropout)
     torch.manual_seed(seed)
     try:
-        model = AutoModelForSequenceClassification.from_pretrained(
-            folder, config=config, dtype=torch.float32, use_safetensors=True, ignore_mismatched_sizes=True
-        )
+        with quiet():
+            model = AutoModelForSequenceClassification.from_pretrained(
+                folder, config=config, dtype=torch.float32, use_safetensors=True, ignore_mismatched_sizes=True
+            )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).") from error
     assert isinstance(model, PreTrainedModel)

@@ -6,24 +6,24 @@ from pathlib import Path
 import numpy
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForSequenceClassification, PreTrainedModel, logging
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 from pipeline.core import runtime
 from pipeline.core.errors import ModelError
 from pipeline.model.checkpoint import load_tokenizer
 from pipeline.model.locate import locate
 from pipeline.model.pairs import EncodedPairs, encode_pairs
+from pipeline.model.quiet import quiet
 from pipeline.training.batching import token_batches
 
 
 def load_metric(folder: Path) -> PreTrainedModel:
     """The checkpoint in `folder`, in evaluation mode and single precision, on the runtime's device."""
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     try:
-        model = AutoModelForSequenceClassification.from_pretrained(
-            locate(str(folder)), dtype=torch.float32, use_safetensors=True
-        )
+        with quiet():
+            model = AutoModelForSequenceClassification.from_pretrained(
+                locate(str(folder)), dtype=torch.float32, use_safetensors=True
+            )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).") from error
     assert isinstance(model, PreTrainedModel)

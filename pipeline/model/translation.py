@@ -26,6 +26,7 @@ from pipeline.core import runtime
 from pipeline.core.errors import ModelError, StorageError
 from pipeline.core.work import WORK, file_hash
 from pipeline.model.locate import locate
+from pipeline.model.quiet import quiet
 
 TEXT_LANGUAGE = "en"
 """Language of references and candidates, as asked of a many-target model on the way back; pair models ignore it."""
@@ -177,7 +178,8 @@ class _Converter(ctranslate2.converters.TransformersConverter):  # type: ignore[
     """CTranslate2's converter, held to safetensors (law 8)."""
 
     def load_model(self, model_class: Any, model_name_or_path: str, **kwargs: Any) -> Any:
-        return model_class.from_pretrained(model_name_or_path, use_safetensors=True, **kwargs)
+        with quiet():
+            return model_class.from_pretrained(model_name_or_path, use_safetensors=True, **kwargs)
 
 
 def converted(folder: Path) -> Path:

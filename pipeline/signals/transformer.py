@@ -1,6 +1,5 @@
 """A transformer from a local folder, run over padded batches of similar length."""
 
-import contextlib
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ import torch
 from safetensors import SafetensorError
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
-from transformers.utils import logging
 
 from pipeline.core.errors import ModelError
+from pipeline.model.quiet import quiet
 
 Encoded = Mapping[str, list[list[int]]]
 """What a tokenizer makes of texts: `input_ids` and the like, each a list of token rows, not padded."""
@@ -90,7 +89,7 @@ def _config(folder: Path) -> Any:
 def _load(folder: Path, kind: Any, device: str, **settings: int) -> Transformer:
     options = {"local_files_only": True, "use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}
     try:
-        with _quiet():
+        with quiet():
             model, found = kind.from_pretrained(folder, **options, **settings)
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
@@ -110,16 +109,3 @@ def _load(folder: Path, kind: Any, device: str, **settings: int) -> Transformer:
 
 def _unusable(folder: Path, error: Exception) -> ModelError:
     return ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).")
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """No load report: that layers above the chosen one are not used is meant so."""
-    level = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        logging.enable_progress_bar()

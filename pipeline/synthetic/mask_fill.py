@@ -25,6 +25,7 @@ from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
 from pipeline.core import runtime
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.model.locate import locate
+from pipeline.model.quiet import quiet
 from pipeline.synthetic.attempt import Attempt, MaskStyle, Reason, Technique, chosen, hold_within
 from pipeline.synthetic.splice import Piece, splice, usual_spelling
 
@@ -110,9 +111,10 @@ class MaskFiller:
             raise ModelError(f"{name}: is a {config.model_type} model; the mask filler needs a BERT model.")
         self.device = runtime.device()
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModelForMaskedLM.from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True, attn_implementation="sdpa"
-        )
+        with quiet():
+            model = AutoModelForMaskedLM.from_pretrained(
+                folder, dtype=torch.float32, use_safetensors=True, attn_implementation="sdpa"
+            )
         self.model = model.to(self.device).eval()
         self.positions: int = config.max_position_embeddings
         banned = torch.ones(config.vocab_size, dtype=torch.bool)
