@@ -1,4 +1,5 @@
 # The project's commands. Each sets the environment up first, from locked versions, where it is not there yet.
+# With models of a hub: HF_HUB_OFFLINE=0 make repro
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

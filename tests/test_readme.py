@@ -1,7 +1,12 @@
-"""The README's tree names every module of the code, no other, and the folders that it names exist."""
+"""The README against the code: its tree, its make targets, and the corpus that it gives to copy."""
 
 import re
 from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from pipeline.core.params import from_mapping
+from pipeline.ratings.params import Corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -42,3 +47,11 @@ def test_make_targets_that_the_readme_names_exist() -> None:
     named = set(re.findall(r"(?:^|`|\| )make (\w+)", README, re.MULTILINE))
     assert {"repro", "test"} <= named
     assert {name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)} == set()
+
+
+def test_the_corpus_to_copy_is_one_that_collect_takes() -> None:
+    example = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)
+    assert example is not None
+    (entry,) = YAML(typ="safe").load(example[1])
+    corpus = from_mapping(entry, Corpus, "collect.corpora[0]")
+    assert (corpus.layout.value, corpus.parts[0].path) == ("own", "data/own/ratings.csv")

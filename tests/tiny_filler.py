@@ -1,4 +1,4 @@
-"""A tiny BERT masked language model with random weights and an uncased WordPiece tokenizer, for tests."""
+"""A tiny BERT masked language model with random weights and a WordPiece tokenizer, for tests."""
 
 from pathlib import Path
 
@@ -14,13 +14,14 @@ PIECES = [
 PIECES += ["the", "cat", "dog", "sat", "on", "mat", "ran", "red", "house", "##s", "##ing", "paris", "small", "bird"]
 
 
-def save_tiny_filler(folder: Path, seed: int = 0, positions: int = 64) -> Path:
+def save_tiny_filler(folder: Path, seed: int = 0, positions: int = 64, *, lowercase: bool = True) -> Path:
     """Write a 2-layer, 16-wide model whose vocabulary is PIECES, behind the special and one unused piece."""
     vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys([*SPECIAL, *PIECES]))}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
-    BertWordPieceTokenizer(vocabulary, lowercase=True).save(str(folder / "tokenizer.json"))
-    BertTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), model_max_length=positions).save_pretrained(folder)
+    BertWordPieceTokenizer(vocabulary, lowercase=lowercase).save(str(folder / "tokenizer.json"))
+    file, casing = str(folder / "tokenizer.json"), {"do_lower_case": lowercase}
+    BertTokenizerFast(tokenizer_file=file, model_max_length=positions, **casing).save_pretrained(folder)
     torch.manual_seed(seed)
     config = BertConfig(
         vocab_size=len(vocabulary),

@@ -65,14 +65,8 @@ def write_models(folder: Path) -> None:
 
 def write_params(file: Path) -> None:
     """The project's params.yaml with a profile `tiny`: embedded's, on the tiny encoder, with few of everything."""
-    yaml = YAML()
-    document = yaml.load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    text_buffer = file.with_suffix(".all")
-    with text_buffer.open("w", encoding="utf-8") as stream:
-        yaml.dump(document, stream)
-    plain = YAML(typ="safe").load(text_buffer.read_text(encoding="utf-8"))
-    text_buffer.unlink()
-    tiny = plain["profiles"]["embedded"]
+    document = YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    tiny = document["profiles"]["embedded"]
     tiny["extract"] |= {"source": "dump.xml", "segments": 60, "segments_per_shard": 12, "pages_per_chunk": 3}
     tiny["perturb"]["mask_fill"] |= {"beam_width": 2}
     tiny["label"]["bertscore"] |= {"model": "bundled:encoder", "layer": 2}
@@ -85,10 +79,10 @@ def write_params(file: Path) -> None:
         "resamples": 50,
         "permutations": 50,
     }
-    plain["profile"] = "tiny"
-    plain["profiles"] = {"tiny": tiny}
+    document["profile"] = "tiny"
+    document["profiles"] = {"tiny": tiny}
     with file.open("w", encoding="utf-8") as stream:
-        YAML().dump(plain, stream)
+        YAML().dump(document, stream)
 
 
 def make_project(folder: Path) -> Path:
@@ -99,6 +93,8 @@ def make_project(folder: Path) -> Path:
     write_dump(folder / "dump.xml", articles=12, sentences=8)
     write_models(folder / "models" / "bundled")
     (folder / "data" / "sample").mkdir(parents=True)
+    (folder / "data" / "own").mkdir()
+    (folder / "data" / "own" / ".gitkeep").touch()
     lines = (ROOT / "data" / "sample" / "ratings.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     (folder / "data" / "sample" / "ratings.tsv").write_text("".join(lines[: 1 + 7 * 24]), encoding="utf-8")
     write_params(folder / "params.yaml")

@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from transformers import BertConfig, BertPreTrainedModel, BertTokenizerFast
 
 from pipeline.bundled.trim import choose_pieces, trimmed_state, write_tokenizer
+from pipeline.core import runtime
 from pipeline.model.locate import locate
 from pipeline.training.loop import Schedule, fit
 
@@ -51,7 +52,8 @@ def train(
     def log(step: int, point: dict[str, float]) -> None:
         print(step, point, flush=True)
 
+    model.to(runtime.device())
     history = fit(model, loss, rows_at, schedule, state_file, evaluate=evaluate, log=log)
     print(f"best validation {history.best_score:.4f} at step {history.best_step}, {history.seconds:.0f} s", flush=True)
-    model.half().save_pretrained(out)
+    model.half().cpu().save_pretrained(out)
     tokenizer.save_pretrained(out)

@@ -78,7 +78,7 @@ def accuracy(model: torch.nn.Module, encoded: Sequence[tuple[list[int], list[int
     with torch.inference_mode():
         for batch in token_batches([len(ids) for ids, _ in encoded], 4096):
             logits = _logits(model, [encoded[i] for i in batch])
-            right += int((logits.argmax(-1) == torch.tensor([labels[i] for i in batch])).sum())
+            right += int((logits.argmax(-1).cpu() == torch.tensor([labels[i] for i in batch])).sum())
     return right / len(labels)
 
 
@@ -90,7 +90,8 @@ def encode(tokenizer: BertTokenizerFast, rows: Sequence[Row], max_pieces: int) -
 
 
 def _logits(model: torch.nn.Module, rows: Sequence[tuple[list[int], list[int]]]) -> torch.Tensor:
-    ids, types = pad([r[0] for r in rows], 0), pad([r[1] for r in rows], 0)
+    device = next(model.parameters()).device
+    ids, types = pad([r[0] for r in rows], 0).to(device), pad([r[1] for r in rows], 0).to(device)
     logits: torch.Tensor = model(input_ids=ids, token_type_ids=types, attention_mask=(ids != 0).long()).logits
     return logits
 
@@ -109,7 +110,8 @@ def train(recipe: EntailmentRecipe, data: Path, work: Path, out: Path) -> None:
 
     def loss(model: torch.nn.Module, batch: list[int]) -> torch.Tensor:
         logits = _logits(model, [encoded[i] for i in batch])
-        return torch.nn.functional.cross_entropy(logits, torch.tensor([rows[i][2] for i in batch]))
+        labels = torch.tensor([rows[i][2] for i in batch], device=logits.device)
+        return torch.nn.functional.cross_entropy(logits, labels)
 
     def evaluate(model: torch.nn.Module) -> float:
         return accuracy(model, held_encoded, [row[2] for row in held])

@@ -48,6 +48,7 @@ def choose_masks(
 
 def masked_logits(model: BertForMaskedLM, ids: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     """Logits (chosen positions, vocabulary): the encoder over all of `ids` (B, T), the head where `chosen`."""
+    ids, chosen = ids.to(model.device), chosen.to(model.device)
     hidden = model.bert(input_ids=ids, attention_mask=(ids != 0).long()).last_hidden_state
     logits: torch.Tensor = model.cls(hidden[chosen])
     return logits
@@ -62,7 +63,7 @@ def top1(model: BertForMaskedLM, rows: Sequence[list[int]], share: float, seed: 
         for batch in token_batches([len(r) for r in rows], 4096):
             ids = pad([rows[i] for i in batch], 0)
             chosen = (torch.rand(ids.shape, generator=draw) < share) & (ids >= specials)
-            found = masked_logits(model, torch.where(chosen, mask_id, ids), chosen).argmax(-1)
+            found = masked_logits(model, torch.where(chosen, mask_id, ids), chosen).argmax(-1).cpu()
             right += int((found == ids[chosen]).sum())
             total += int(chosen.sum())
     return right / max(total, 1)
@@ -94,7 +95,8 @@ def train(recipe: MaskFillerRecipe, data: Path, work: Path, out: Path) -> None:
         )
         masked, chosen = choose_masks(ids, len(SPECIAL), share, SPECIAL.index("[MASK]"), len(tokenizer), draw)
         assert isinstance(model, BertForMaskedLM)
-        return torch.nn.functional.cross_entropy(masked_logits(model, masked, chosen), ids[chosen])
+        logits = masked_logits(model, masked, chosen)
+        return torch.nn.functional.cross_entropy(logits.float(), ids[chosen].to(logits.device))
 
     def evaluate(model: torch.nn.Module) -> float:
         assert isinstance(model, BertForMaskedLM)

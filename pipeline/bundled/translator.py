@@ -8,6 +8,7 @@ The schedule is one or more cycles of warm-up, plateau and linear decay; a run r
 
 import argparse
 import json
+import os
 import random
 import shutil
 import time
@@ -59,6 +60,18 @@ class TranslatorRecipe:
     heldout_one_in: int
     seed: int
     cycles: tuple[Cycle, ...]
+
+
+def pieces_for(pairs: list[SentencePair], folder: Path, size: int) -> MarianTokenizer:
+    """The tokenizer in `folder`, trained first where there is none; runs that start together make the same one."""
+    if not folder.exists():
+        scratch = folder.with_name(f"{folder.name}-{os.getpid()}")
+        train_pieces(pairs, scratch, size)
+        try:
+            scratch.rename(folder)
+        except OSError:  # the other direction's run was first
+            shutil.rmtree(scratch)
+    return MarianTokenizer.from_pretrained(folder)
 
 
 def train_pieces(pairs: list[SentencePair], folder: Path, size: int) -> None:
@@ -242,9 +255,9 @@ def _pad(rows: list[list[int]], value: int) -> torch.Tensor:
 def loss_of(model: MarianMTModel, batch: list[Example], label_smoothing: float) -> tuple[torch.Tensor, int]:
     """Summed label-smoothed cross-entropy and the number of target tokens; padding never meets the softmax."""
     pad = model.config.pad_token_id
-    source = _pad([e.source for e in batch], pad)
-    target = _pad([e.target for e in batch], pad)
-    shifted = torch.cat([torch.full((len(batch), 1), pad), target[:, :-1]], 1)
+    source = _pad([e.source for e in batch], pad).to(model.device)
+    target = _pad([e.target for e in batch], pad).to(model.device)
+    shifted = torch.cat([torch.full_like(target[:, :1], pad), target[:, :-1]], 1)
     mask = (source != pad).long()
     keep = target != pad
     with runtime.autocast(training=True):
@@ -272,7 +285,7 @@ def train_cycle(
     )
     step, read = 0, 0
     if state_file.exists():
-        state = torch.load(state_file, weights_only=True)
+        state = torch.load(state_file, weights_only=True, map_location="cpu")
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         step, read = state["step"], state["read"]
@@ -305,21 +318,19 @@ def train_cycle(
 def train(recipe: TranslatorRecipe, direction: str, data: Path, work: Path, out: Path, start: Path | None) -> None:
     """Run the cycles and write `out` in half precision; `start`, a finished model, stands for the first cycle."""
     text = read_parallel(data, recipe.heldout_one_in)
-    pieces = start or work / "pieces"
-    if not (pieces / "vocab.json").exists():
-        train_pieces(text.train, pieces, recipe.vocabulary)
-    tokenizer = MarianTokenizer.from_pretrained(pieces)
+    tokenizer = pieces_for(text.train, start or work / "pieces", recipe.vocabulary)
     examples = encode(tokenizer, text.train, direction, recipe.max_pieces)
     model = new_model(recipe, len(tokenizer))
     if start is not None:
         model = MarianMTModel.from_pretrained(start, dtype=torch.float32)
         model.train()
+    model.to(runtime.device())
     print(f"{direction}: {model.num_parameters():,} parameters, {len(examples):,} pairs", flush=True)
     for number, cycle in enumerate(recipe.cycles, 1):
         if start is None or number > 1:
             train_cycle(model, examples, recipe, cycle, work / f"{direction}-{number}.pt")
     out.mkdir(parents=True, exist_ok=True)
-    model.half().save_pretrained(out)
+    model.half().cpu().save_pretrained(out)
     tokenizer.save_pretrained(out)
 
 
@@ -337,7 +348,7 @@ RECIPE = TranslatorRecipe(
     heldout_one_in=150,
     seed=1,
     cycles=(
-        Cycle(5_000_000, 8e-4, 0.25, short=12, short_pieces_read=900_000, joined=0.0, formal_repeats=1),
+        Cycle(5_700_000, 8e-4, 0.25, short=12, short_pieces_read=950_000, joined=0.0, formal_repeats=1),
         Cycle(14_000_000, 8e-4, 0.6, short=0, short_pieces_read=0, joined=0.4, formal_repeats=4),
     ),
 )

@@ -20,7 +20,11 @@ from typing import Any, TypeVar
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from pipeline.core.closure import ROOT
 from pipeline.core.errors import ParamsError
+
+STAGES = tuple(sorted(file.stem for file in (ROOT / "pipeline" / "stages").glob("[!_]*.py")))
+"""Names of the stages, which are the names of their sections (law 1)."""
 
 T = TypeVar("T")
 
@@ -33,10 +37,21 @@ def load_params(file: Path, section: str, kind: type[T]) -> T:
     if not isinstance(profiles, dict) or not isinstance(profile, str) or profile not in profiles:
         known = sorted(profiles) if isinstance(profiles, dict) else []
         raise ParamsError(f"{file}: profile is {profile!r}, but profiles has {known}.")
+    _known_sections(file, document, profiles)
     path = section.split(".")
     shared = _part(file, document, path)
     own = _part(file, document, ["profiles", profile, *path])
     return from_mapping(_merge(file, shared, own, section), kind, section)
+
+
+def _known_sections(file: Path, document: dict[str, Any], profiles: dict[str, Any]) -> None:
+    """A misspelt section would otherwise be ignored without a word."""
+    sections = dict.fromkeys(document, ("profile", "variants", "profiles", *STAGES))
+    for name, own in profiles.items():
+        sections |= {f"profiles.{name}.{key}": STAGES for key in (own if isinstance(own, dict) else {})}
+    for key, known in sections.items():
+        if str(key).rsplit(".", 1)[-1] not in known:
+            raise ParamsError(f"{file}: {key}: unknown section (known: {', '.join(known)}).")
 
 
 def _part(file: Path, document: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
@@ -107,6 +122,24 @@ def from_mapping(values: object, kind: type[T], where: str) -> T:
         if name not in values:
             raise ParamsError(f"{where}.{name}: missing.")
     return kind(**{name: _convert(values[name], hints[name], f"{where}.{name}") for name in names})
+
+
+def require(holds: bool, key: str, rule: str, value: object) -> None:
+    """A ParamsError where a value breaks its rule.
+
+    >>> require(0 >= 1, "pretrain.batch_pairs", "be at least 1", 0)
+    Traceback (most recent call last):
+    pipeline.core.errors.ParamsError: pretrain.batch_pairs: must be at least 1, not 0.
+    """
+    if not holds:
+        raise ParamsError(f"{key}: must {rule}, not {value!r}.")
+
+
+def require_positive(section: str, params: object, *names: str) -> None:
+    """A ParamsError where one of the whole numbers `names` of `params` is below 1."""
+    for name in names:
+        value = getattr(params, name)
+        require(value >= 1, f"{section}.{name}", "be at least 1", value)
 
 
 def _convert(value: object, hint: Any, where: str) -> Any:

@@ -24,7 +24,7 @@ PAIRS = pyarrow.schema(
         _field("reference", _text),  # z
         _field("candidate", _text),  # z~
         _field("technique", _text),  # "mask_fill" or "backtranslate"; word dropping keeps its parent's
-        _field("pivot", _text, True),  # "fr" or "de" where backtranslated
+        _field("pivot", _text, True),  # language code, such as "fr", where backtranslated
         _field("mask_style", _text, True),  # "random" or "span" where mask-filled
         _field("masks", _int, True),  # number of masks filled
         _field("dropped_words", _int),  # 0 where no words were dropped
@@ -37,10 +37,10 @@ SIGNAL_COLUMNS: dict[str, tuple[str, ...]] = {
     "rouge": ("rouge_precision", "rouge_recall", "rouge_fmeasure"),
     "bertscore": ("bertscore_precision", "bertscore_recall", "bertscore_f1"),
     "backtranslation": (
-        "backtranslation_fr_reference_candidate",  # mean log P per token of z~, given z's translation; nats, <= 0
-        "backtranslation_fr_candidate_reference",
-        "backtranslation_de_reference_candidate",
-        "backtranslation_de_candidate_reference",
+        "backtranslation_1_reference_candidate",  # first pivot: mean log P per token of z~, given z's translation; nats
+        "backtranslation_1_candidate_reference",  # of z, given z~'s translation
+        "backtranslation_2_reference_candidate",  # second pivot
+        "backtranslation_2_candidate_reference",
     ),
     "entailment": ("entailment_entail", "entailment_contradict", "entailment_neutral"),  # probabilities, sum 1
     "flag": ("flag_backtranslation", "flag_mask_fill"),  # one-hot, sum 1
@@ -65,7 +65,8 @@ RATINGS = pyarrow.schema(
         _field("source", _text, True),
         _field("language_pair", _text, True),  # "de-en"
         _field("system", _text, True),  # "a+b" where several systems gave the same output
-        _field("segment", _text, True),  # identifier of the segment inside corpus and language pair
+        _field("segment", _text, True),  # with the reference: the segment inside corpus and language pair
+        _field("year", _int, True),  # of the WMT campaign; null where the corpus is none
         _field("raw", pyarrow.float64(), True),  # the judges' own scale, 0-100 in WMT, higher is better
         _field("z", pyarrow.float64(), True),  # standardised by judge
         _field("score", pyarrow.float64()),  # the training target: z where known, else raw divided by its scale

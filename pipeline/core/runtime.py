@@ -1,7 +1,8 @@
 """The engine: workers, device, threads, versions. It comes from the environment and changes no result (law 5).
 
-BLEURT_WORKERS  worker processes for shards (default: one a core)
-BLEURT_DEVICE   "cpu", "cuda", "mps" (default: cuda where there is one)
+BLEURT_WORKERS  worker processes for shards (default: one a GPU where shards compute on GPUs, else one a core)
+BLEURT_DEVICE   "cpu", "cuda", "cuda:1", "mps" (default: cuda where there is one); of several GPUs, "cuda" gives each
+                worker and each process of torchrun its own
 BLEURT_ENGINE   "local" (default) or "ray": a Ray cluster that already exists, by RAY_ADDRESS
 """
 
@@ -25,22 +26,67 @@ TIMES = Path(".work/times.jsonl")
 """What each stage cost on this machine, a line for each run: seconds, CPU seconds, largest process in bytes."""
 
 
-def workers() -> int:
-    """Number of worker processes: BLEURT_WORKERS, else one a core that this process may use."""
+WORKER = "BLEURT_WORKER"
+"""Environment variable of a worker process: its number among the workers of its stage, from 0."""
+
+
+def workers(*, on_device: bool = True) -> int:
+    """Number of worker processes: BLEURT_WORKERS, else one a GPU for work `on_device`, or one a core."""
     text = os.environ.get("BLEURT_WORKERS", "")
     if not text:
+        where = device() if on_device else "cpu"
+        if where.startswith("cuda"):
+            return _gpus() if where == "cuda" else 1
         return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     if not text.isdigit() or int(text) < 1:
         raise ParamsError(f"BLEURT_WORKERS must be a whole number from 1, not {text!r}.")
     return int(text)
 
 
+def engine() -> str:
+    """How shards are spread: "local" (processes) or "ray", by BLEURT_ENGINE."""
+    wanted = os.environ.get("BLEURT_ENGINE", "") or "local"
+    if wanted not in ("local", "ray"):
+        raise ParamsError(f"BLEURT_ENGINE must be local or ray, not {wanted!r}.")
+    return wanted
+
+
 def device() -> str:
-    """Name of the torch device to compute on: BLEURT_DEVICE, else cuda where there is one, else cpu."""
+    """Name of the torch device to compute on: BLEURT_DEVICE, else cuda where there is one, else cpu.
+
+    Inside a worker, or a process of torchrun, "cuda" becomes that process's own GPU, such as "cuda:1". A device that
+    torch does not know, or that this machine lacks, is a ParamsError.
+    """
+    wanted = os.environ.get("BLEURT_DEVICE", "") or ("cuda" if _gpus() else "cpu")
+    kind, colon, number = wanted.partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (colon and not number.isdigit()):
+        raise ParamsError(f"BLEURT_DEVICE must be cpu, cuda, cuda:NUMBER or mps, not {wanted!r}.")
+    if not _has(kind, int(number or 0)):
+        raise ParamsError(f"BLEURT_DEVICE is {wanted!r}, which torch does not find on this machine.")
+    return f"cuda:{_own_gpu()}" if wanted == "cuda" and _own_gpu() is not None else wanted
+
+
+def _gpus() -> int:
     import torch
 
-    wanted = os.environ.get("BLEURT_DEVICE", "")
-    return wanted or ("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def _has(kind: str, number: int) -> bool:
+    import torch
+
+    if kind == "cuda":
+        return number < _gpus()
+    return number == 0 and (kind == "cpu" or torch.backends.mps.is_available())
+
+
+def _own_gpu() -> int | None:
+    if "LOCAL_RANK" in os.environ:
+        rank = int(os.environ["LOCAL_RANK"])
+        if rank >= _gpus():
+            raise ParamsError(f"torchrun started more processes than the {_gpus()} GPUs of this machine.")
+        return rank
+    return int(os.environ[WORKER]) % _gpus() if WORKER in os.environ else None
 
 
 def precision(*, training: bool = False) -> str:
@@ -53,7 +99,7 @@ def precision(*, training: bool = False) -> str:
 
     where = device().split(":")[0]
     if where == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported() else "float32"
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
     found = torch.cpu.get_capabilities() if where == "cpu" and training else {}
     return "bf16" if found.get("avx512_bf16") or found.get("amx_bf16") else "float32"
 

@@ -1,5 +1,6 @@
 """Parquet shards: `part-00000.parquet …`, a fixed schema, zstd, written to a temporary name and renamed (law 3)."""
 
+import contextlib
 import errno
 import os
 from collections.abc import Iterator, Sequence
@@ -36,17 +37,34 @@ def table_of(rows: Sequence[dict[str, Any]], schema: pyarrow.Schema) -> pyarrow.
     return table
 
 
+@contextlib.contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Inside, an OSError means that `file` could not be written: a StorageError with the reason."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno == errno.ENOSPC or "No space left" in str(error)
+        reason = "the disk is full" if full else (error.strerror or str(error))
+        raise StorageError(f"{file}: could not be written, {reason}.") from error
+
+
+@contextlib.contextmanager
+def replacing(file: Path) -> Iterator[Path]:
+    """A temporary name beside `file` to write to, which becomes `file` at the end; on any error it is removed."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            temporary.replace(file)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
 def write_shard(file: Path, table: pyarrow.Table) -> None:
     """Write `table` so that `file` either holds all of it or does not exist; a full disk is a StorageError."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(file) as temporary:
         pyarrow.parquet.write_table(table, temporary, compression="zstd")
-        temporary.replace(file)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        reason = "the disk is full" if error.errno == errno.ENOSPC else (error.strerror or str(error))
-        raise StorageError(f"{file}: could not be written, {reason}.") from error
 
 
 def read_shard(file: Path, schema: pyarrow.Schema) -> pyarrow.Table:

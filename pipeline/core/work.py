@@ -6,6 +6,7 @@ is the same whether the run was killed or not. Counts of rows travel the same wa
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -23,8 +24,8 @@ import pyarrow
 from tqdm import tqdm
 
 from pipeline.core import closure, runtime
-from pipeline.core.errors import StorageError
-from pipeline.core.shards import shard_name, write_shard
+from pipeline.core.errors import BleurtError, ParamsError, StorageError
+from pipeline.core.shards import replacing, shard_name, write_shard
 
 WORK = Path(".work")
 """Where unfinished stages keep their finished shards; git-ignored, safe to delete between runs."""
@@ -49,6 +50,7 @@ class Job:
 
     `function` is a module-level callable (worker processes import it); `inputs[i]` are the files that shard i reads,
     and `params` a frozen dataclass. `module` is the stage's module name, whose code is part of every fingerprint.
+    `on_device` says whether shards compute on the runtime's device: then there is one worker a GPU, else one a core.
     """
 
     module: str
@@ -56,6 +58,7 @@ class Job:
     inputs: Sequence[Sequence[Path]]
     params: Any
     extra: str = ""
+    on_device: bool = True
 
 
 def file_hash(file: Path) -> str:
@@ -88,7 +91,7 @@ def run_job(job: Job, out: Path) -> dict[str, Any]:
     stage = job.module.rsplit(".", 1)[-1]
     folder = WORK / stage / out.name
     names = [fingerprint(job, index) for index in range(len(job.inputs))]
-    todo = [i for i, name in enumerate(names) if not (folder / f"{name}.json").exists()]
+    todo = [i for i, name in enumerate(names) if not _finished(folder / name)]
     done = len(names) - len(todo)
     if done:
         print(f"{stage}: {done} of {len(names)} shards were finished by an earlier run", flush=True)
@@ -98,20 +101,29 @@ def run_job(job: Job, out: Path) -> dict[str, Any]:
     return _publish(folder, names, out)
 
 
+def _finished(target: Path) -> bool:
+    return target.with_suffix(".json").exists() and target.with_suffix(".parquet").exists()
+
+
 def _engine(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
-    if os.environ.get("BLEURT_ENGINE", "local") == "ray":
+    if runtime.engine() == "ray":
         return _on_ray(job, todo, targets)
     return _on_processes(job, todo, targets)
 
 
 def _on_processes(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
-    count = min(runtime.workers(), len(todo))
+    count = min(runtime.workers(on_device=job.on_device), len(todo))
     if count <= 1:  # no process to pay for
         for i, target in zip(todo, targets, strict=True):
             yield _make(job, i, target)
         return
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_parent) as pool:
+    numbers = context.SimpleQueue()
+    for number in range(count):
+        numbers.put(number)
+    with concurrent.futures.ProcessPoolExecutor(
+        count, mp_context=context, initializer=_start_worker, initargs=(numbers,)
+    ) as pool:
         futures = [pool.submit(_make, job, i, target) for i, target in zip(todo, targets, strict=True)]
         try:
             for future in concurrent.futures.as_completed(futures):
@@ -121,8 +133,9 @@ def _on_processes(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any
             raise
 
 
-def _end_with_parent() -> None:
-    """In a worker: a killed stage leaves no worker behind that would write beside the next run."""
+def _start_worker(numbers: Any) -> None:
+    """In a worker: take a number, which picks its GPU, and end with the stage, not beside its next run."""
+    os.environ[runtime.WORKER] = str(numbers.get())
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -134,14 +147,30 @@ def _end_with_parent() -> None:
 
 
 def _on_ray(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
-    import ray
-
+    """Tasks on a Ray cluster, run in this process's folder, with a GPU each where this process has one."""
+    try:
+        import ray
+    except ImportError as error:
+        raise ParamsError("BLEURT_ENGINE is ray, but the package ray is not installed (pip install ray).") from error
+    gpus = int(job.on_device and runtime.device().startswith("cuda"))
     ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), ignore_reinit_error=True)
-    make = ray.remote(_make)
-    waiting = [make.remote(job, i, target) for i, target in zip(todo, targets, strict=True)]
+    make = ray.remote(num_gpus=gpus)(_make_in)
+    waiting = [make.remote(str(Path.cwd()), job, i, target) for i, target in zip(todo, targets, strict=True)]
     while waiting:
         finished, waiting = ray.wait(waiting)
-        yield ray.get(finished[0])
+        try:
+            yield ray.get(finished[0])
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, BleurtError) else error from None
+
+
+def _make_in(folder: str, job: Job, index: int, target: Path) -> int:
+    """On a Ray node: paths are relative to the folder in which the stage was started."""
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise StorageError(f"{folder}: a Ray node does not see this folder, which all must share.") from error
+    return _make(job, index, target)
 
 
 def _make(job: Job, index: int, target: Path) -> int:
@@ -159,28 +188,39 @@ def _make(job: Job, index: int, target: Path) -> int:
 
 def write_json(file: Path, value: object) -> None:
     """Write `value` as sorted, indented JSON, atomically."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.tmp")
-    try:
+    with replacing(file) as temporary:
         temporary.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
-        temporary.replace(file)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise StorageError(f"{file}: could not be written, {error.strerror}.") from error
 
 
 def _publish(folder: Path, names: Sequence[str], out: Path) -> dict[str, Any]:
     total = {"rows_in": 0, "rows_out": 0}
     dropped: Counter[str] = Counter()
     shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
     for index, name in enumerate(names):
         counts = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         total["rows_in"] += counts["rows_in"]
         total["rows_out"] += counts["rows_out"]
         dropped.update(counts["dropped"])
-        shutil.copyfile(folder / f"{name}.parquet", out / shard_name(index))
+        _place(folder / f"{name}.parquet", out / shard_name(index))
     result = {**total, "dropped": dict(sorted(dropped.items()))}
     write_json(out / "counts.json", result)
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
     return result
+
+
+def _place(source: Path, file: Path) -> None:
+    """Put `source` at `file` without a second copy of its bytes, where the file system has links."""
+    with replacing(file) as temporary:
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove `folder` at once, by a rename: a kill on the way leaves rubbish behind, never half of the folder."""
+    doomed = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(doomed, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)

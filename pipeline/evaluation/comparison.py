@@ -12,7 +12,7 @@ from pipeline.core.seeds import generator
 from pipeline.evaluation.correlation import pearson
 from pipeline.evaluation.names import AVERAGE, TRAINED, UNTRAINED
 from pipeline.evaluation.significance import Paired, interval, paired_bootstrap, paired_permutation, williams
-from pipeline.evaluation.tables import Group, Key, Measurements
+from pipeline.evaluation.tables import Group, Key, Measurements, left_out
 
 METHOD = (
     "paired permutation of segments within language pairs, two-sided, on ranks; interval by paired bootstrap of "
@@ -30,6 +30,7 @@ def compare(
         for metric, against, role in _matches(measurements, corpus, aspect, list(members[0].scores)):
             rng = generator(seed, "evaluate", "permutation", corpus, aspect, metric, against)
             pairs = [Paired(g.human, g.scores[metric], g.scores[against], g.segments) for g in members]
+            averaged = [pair for g, pair in zip(members, pairs, strict=True) if left_out(g) is None]
             first, second = (measurements[Key(corpus, aspect, m, AVERAGE, "kendall")] for m in (metric, against))
             differences = first.resamples - second.resamples
             bounds = interval(differences, confidence)
@@ -44,7 +45,7 @@ def compare(
                     "difference": _number(first.value - second.value),
                     "low": _number(bounds.low),
                     "high": _number(bounds.high),
-                    "p_value": _number(paired_permutation(pairs, permutations, rng)),
+                    "p_value": _number(paired_permutation(averaged, permutations, rng)),
                     "p_value_bootstrap": _number(paired_bootstrap(differences)),
                     "p_value_williams": {
                         g.language_pair: _number(_williams(pair)) for g, pair in zip(members, pairs, strict=True)

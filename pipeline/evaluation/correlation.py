@@ -75,7 +75,7 @@ def spearman(human: Vector, metric: Vector) -> float:
 
 
 def darr_pairs(raw: Vector, segments: numpy.ndarray, gap: float) -> DarrPairs:
-    """All pairs of rows of one segment whose raw ratings differ, by at least `gap` points of the judges' scale.
+    """All pairs of rows of one segment whose raw ratings differ, by at least `gap` points of 100.
 
     `raw` (rows,) is NaN where unknown; `segments` (rows,) numbers the segment that each row translates.
     """

@@ -16,7 +16,6 @@ CITATION = "Sellam, Das, Parikh. BLEURT: Learning Robust Metrics for Text Genera
 class Published:
     """One cell: agreement of `metric` on `language_pair` ("average": mean over pairs), each number in [-1, 1]."""
 
-    corpus: str
     metric: str
     language_pair: str
     kendall: float
@@ -25,9 +24,9 @@ class Published:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """One table of the paper: `second` names the statistic beside Kendall's tau."""
+    """One table of the paper, of one WMT campaign: `second` names the statistic beside Kendall's tau."""
 
-    corpus: str
+    year: int
     number: int
     second: str
     language_pairs: tuple[str, ...]
@@ -41,13 +40,13 @@ class PublishedTable:
             for pair, cell in zip((*self.language_pairs, "average"), values.split(), strict=True):
                 if cell != "NA":
                     tau, second = (round(float(x) / 100, 4) for x in cell.split("/"))
-                    found.append(Published(self.corpus, metric.strip(), pair, tau, second))
+                    found.append(Published(metric.strip(), pair, tau, second))
         return found
 
 
 TABLES = (
     PublishedTable(
-        corpus="wmt17",
+        year=2017,
         number=2,
         second="pearson",
         language_pairs=("cs-en", "de-en", "fi-en", "lv-en", "ru-en", "tr-en", "zh-en"),
@@ -65,7 +64,7 @@ BLEURT: 59.3/77.3 59.9/79.2 69.5/87.8 64.4/83.5 61.3/81.1 62.9/82.4 60.2/81.4 62
 """,
     ),
     PublishedTable(
-        corpus="wmt18",
+        year=2018,
         number=3,
         second="darr",
         language_pairs=("cs-en", "de-en", "et-en", "fi-en", "ru-en", "tr-en", "zh-en"),
@@ -84,7 +83,7 @@ BLEURT: 35.6/42.3 44.2/56.7 40.0/41.4 32.1/32.5 31.9/36.0 35.5/31.5 29.7/26.0 35
 """,
     ),
     PublishedTable(
-        corpus="wmt19",
+        year=2019,
         number=4,
         second="darr",
         language_pairs=("de-en", "fi-en", "gu-en", "kk-en", "lt-en", "ru-en", "zh-en"),
@@ -103,6 +102,6 @@ BLEURT: 31.2/16.9 31.7/36.3 28.3/31.9 39.5/44.6 35.2/40.6 28.3/22.3 42.7/42.4 33
 )
 
 
-def published_table(corpus: str) -> PublishedTable | None:
-    """The paper's table for `corpus` ("wmt17", "wmt18", "wmt19"), or None where it has none."""
-    return next((table for table in TABLES if table.corpus == corpus), None)
+def published_table(year: int | None) -> PublishedTable | None:
+    """The paper's table for the WMT campaign of `year`, or None where it has none, as for other ratings (None)."""
+    return next((table for table in TABLES if table.year == year), None)

@@ -50,10 +50,14 @@ def interval(values: Vector, confidence: float) -> Interval:
 def paired_bootstrap(differences: Vector) -> float:
     """p-value from resampled differences (resamples,): twice the share on the rarer side of zero, counting one more.
 
+    Undefined resamples are left out; NaN where all are.
+
     >>> paired_bootstrap(numpy.array([0.1] * 95 + [-0.1] * 4))
     0.1
     """
     known = differences[~numpy.isnan(differences)]
+    if len(known) == 0:
+        return math.nan
     rarer = min(int((known <= 0).sum()), int((known >= 0).sum()))
     return min(1.0, 2 * (rarer + 1) / (len(known) + 1))
 
@@ -62,7 +66,8 @@ def paired_permutation(pairs: Sequence[Paired], permutations: int, rng: numpy.ra
     """p-value of the difference of two metrics' Kendall averages over language pairs.
 
     Segments swap the metrics' ranks with probability 1/2. The p-value counts the observed arrangement among the
-    permuted ones, so it is at least 1 / (permutations + 1). NaN where a metric is constant on a language pair.
+    permuted ones, so it is at least 1 / (permutations + 1); permutations that leave a tau undefined do not count. NaN
+    where a metric is constant on a language pair, and without a language pair.
     """
     observed, permuted = 0.0, numpy.zeros(permutations)
     for pair in pairs:
@@ -73,11 +78,12 @@ def paired_permutation(pairs: Sequence[Paired], permutations: int, rng: numpy.ra
         _, inverse = numpy.unique(pair.segments, return_inverse=True)
         kept = rng.integers(0, 2, size=(permutations, int(inverse.max()) + 1))[:, inverse]
         permuted += _difference(human, both, kept)
-    if math.isnan(observed):
+    if not pairs or math.isnan(observed):
         return math.nan
+    known = permuted[~numpy.isnan(permuted)]
     # Swapping all segments repeats the observed arrangement up to rounding, hence the small allowance.
-    extreme = int((numpy.abs(permuted) >= abs(observed) - 1e-12).sum())
-    return (extreme + 1) / (permutations + 1)
+    extreme = int((numpy.abs(known) >= abs(observed) - 1e-12).sum())
+    return (extreme + 1) / (len(known) + 1)
 
 
 def _difference(human: Vector, both: Vector, kept: numpy.ndarray) -> Vector:

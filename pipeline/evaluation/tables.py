@@ -1,8 +1,9 @@
 """Agreement of every metric with people, by language pair and on average, with bootstrap intervals.
 
-The human side is `score` (the standardised rating where known) for Kendall, Pearson and Spearman, and `raw` for DARR,
-as WMT does. The average is the mean over language pairs, each weighing the same. Every metric meets the same
-resamples, so that differences between metrics can be tested on them.
+The human side is `score` (the standardised rating where known) for Kendall, Pearson and Spearman, and points of 100 for
+DARR, as WMT does. The average is the mean over language pairs, each weighing the same; one on which people say nothing
+(`left_out`) is not among them, for any metric. Every metric meets the same resamples, so that differences between
+metrics can be tested on them.
 """
 
 from collections.abc import Sequence
@@ -26,13 +27,17 @@ CORRELATIONS = {
 
 @dataclass(frozen=True)
 class Group:
-    """Test rows of one corpus, aspect and language pair; every vector is (rows,), `raw` is NaN where unknown."""
+    """Test rows of one corpus, aspect and language pair; every vector is (rows,).
+
+    `points`: raw ratings from 0 to 100, NaN where unknown. `year`: of the WMT campaign, None where there is none.
+    """
 
     corpus: str
     aspect: str
     language_pair: str
+    year: int | None
     human: Vector
-    raw: Vector
+    points: Vector
     segments: numpy.ndarray
     scores: dict[str, Vector]
 
@@ -69,13 +74,16 @@ def group_rows(rows: Sequence[dict[str, Any]], scores: dict[str, dict[str, float
 
 
 def _group(key: tuple[str, str, str], rows: list[dict[str, Any]], scores: dict[str, dict[str, float]]) -> Group:
-    names = [row["segment"] if row["segment"] is not None else row["reference"] for row in rows]
-    _, segments = numpy.unique(numpy.array(names, dtype=object).astype(str), return_inverse=True)
+    names = [(row["segment"] or "", row["reference"]) for row in rows]
+    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
+    years = {row["year"] for row in rows}
+    assert len(years) == 1, "collect holds a test corpus to one year"
     return Group(
         *key,
+        year=years.pop(),
         human=numpy.array([row["score"] for row in rows], dtype=numpy.float64),
-        raw=numpy.array([numpy.nan if row["raw"] is None else row["raw"] for row in rows], dtype=numpy.float64),
-        segments=segments,
+        points=numpy.array([_points(row) for row in rows], dtype=numpy.float64),
+        segments=numpy.array([numbers[name] for name in names]),
         scores={
             metric: numpy.array([by_row[row["rating_id"]] for row in rows], dtype=numpy.float64)
             for metric, by_row in scores.items()
@@ -83,13 +91,27 @@ def _group(key: tuple[str, str, str], rows: list[dict[str, Any]], scores: dict[s
     )
 
 
-def darr_rule(corpus: str, gap: float) -> tuple[float, bool]:
+def _points(row: dict[str, Any]) -> float:
+    """The raw rating from 0 to 100: WMT's as it is, own ones from their scale (rounded: 55 is no 55.00000000000001)."""
+    if row["raw"] is None:
+        return numpy.nan
+    return float(row["raw"]) if row["z"] is not None else round(100 * row["score"], 9)
+
+
+def darr_rule(year: int | None, gap: float) -> tuple[float, bool]:
     """The gap and whether a metric's ties count: before WMT18 any difference counted and ties were left out."""
-    return (0.0, False) if corpus in ("wmt15", "wmt16", "wmt17") else (gap, True)
+    return (0.0, False) if year is not None and year < 2018 else (gap, True)
+
+
+def left_out(group: Group) -> str | None:
+    """Why the group is not averaged: people's ratings on it define no correlation with anything; None if they do."""
+    if len(group.human) < 2:
+        return "fewer than two rated segments"
+    return "all human ratings are equal" if numpy.ptp(group.human) == 0 else None
 
 
 def measure(groups: Sequence[Group], resamples: int, darr_gap: float, seed: int) -> Measurements:
-    """All statistics of all metrics on all groups, and their averages over language pairs."""
+    """All statistics of all metrics on all groups, and their averages over language pairs (see `left_out`)."""
     found: Measurements = {}
     for group in groups:
         scope = ("evaluate", group.corpus, group.aspect, group.language_pair)
@@ -97,7 +119,8 @@ def measure(groups: Sequence[Group], resamples: int, darr_gap: float, seed: int)
         for metric, scores in group.scores.items():
             for statistic, measured in _measure_metric(group, scores, weights, darr_gap).items():
                 found[Key(group.corpus, group.aspect, metric, group.language_pair, statistic)] = measured
-    return found | _averages(found)
+    averaged = {(group.corpus, group.aspect, group.language_pair) for group in groups if left_out(group) is None}
+    return found | _averages(found, averaged)
 
 
 def _measure_metric(group: Group, scores: Vector, weights: resampling.Weights, darr_gap: float) -> dict[str, Measured]:
@@ -105,29 +128,35 @@ def _measure_metric(group: Group, scores: Vector, weights: resampling.Weights, d
         name: Measured(exact(group.human, scores), weighted(group.human, scores, weights), len(scores))
         for name, (exact, weighted) in CORRELATIONS.items()
     }
-    gap, ties_count = darr_rule(group.corpus, darr_gap)
-    value = correlation.darr(group.raw, scores, group.segments, gap=gap, ties_count=ties_count)
-    if value.pairs:
-        pairs = correlation.darr_pairs(group.raw, group.segments, gap)
+    gap, ties_count = darr_rule(group.year, darr_gap)
+    pairs = correlation.darr_pairs(group.points, group.segments, gap)
+    if len(pairs.better):
+        value = correlation.darr(group.points, scores, group.segments, gap=gap, ties_count=ties_count)
         outcomes = correlation.darr_outcomes(pairs, scores, ties_count)
         found["darr"] = Measured(value.value, resampling.weighted_darr(pairs, outcomes, weights), value.pairs)
     return found
 
 
-def _averages(found: Measurements) -> Measurements:
-    """Means over language pairs; undefined where the statistic is undefined on one of them."""
+def _averages(found: Measurements, averaged: set[tuple[str, str, str]]) -> Measurements:
+    """Means over the `averaged` (corpus, aspect, language pair); undefined where the statistic is so on one of them."""
     members: dict[Key, list[Measured]] = {}
     for key, measured in found.items():
         average = Key(key.corpus, key.aspect, key.metric, AVERAGE, key.statistic)
-        members.setdefault(average, []).append(measured)
-    return {
-        key: Measured(
-            float(numpy.mean([one.value for one in ones])),
-            numpy.mean([one.resamples for one in ones], axis=0),
-            sum(one.count for one in ones),
-        )
-        for key, ones in members.items()
-    }
+        ones = members.setdefault(average, [])
+        if (key.corpus, key.aspect, key.language_pair) in averaged:
+            ones.append(measured)
+    resamples = max((len(measured.resamples) for measured in found.values()), default=0)
+    return {key: _mean(ones, resamples) for key, ones in members.items()}
+
+
+def _mean(ones: Sequence[Measured], resamples: int) -> Measured:
+    if not ones:
+        return Measured(numpy.nan, numpy.full(resamples, numpy.nan), 0)
+    return Measured(
+        float(numpy.mean([one.value for one in ones])),
+        numpy.mean([one.resamples for one in ones], axis=0),
+        sum(one.count for one in ones),
+    )
 
 
 def agreement_rows(measurements: Measurements, confidence: float) -> list[dict[str, Any]]:

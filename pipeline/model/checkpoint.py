@@ -5,25 +5,20 @@ Pre-trained checkpoints have one output for every target column; fine-tuned ones
 keep the pre-training head beside it in `heads.safetensors`, so that the signals can still be predicted.
 """
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from transformers import (
-    AutoConfig,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 
-from pipeline.core.errors import ModelError
+from pipeline.core.shards import writing
+from pipeline.model.loading import load, load_config
 from pipeline.model.locate import locate
-from pipeline.model.quiet import quiet
 from pipeline.model.targets import Scaling
 
 HEADS = "heads.safetensors"
@@ -31,9 +26,12 @@ TARGETS = "targets.json"
 
 
 def new_metric(encoder: str, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
-    """The encoder named `encoder` (see `locate`) under a fresh linear layer with one row for each of `outputs`."""
+    """The encoder named `encoder` (see `locate`) under a fresh linear layer with one row for each of `outputs`.
+
+    Pooler and classifier may be new, drawn from `seed`; any other weight that the folder lacks is a ModelError.
+    """
     folder = locate(encoder)
-    config = AutoConfig.from_pretrained(folder)
+    config = load_config(folder)
     config.id2label = dict(enumerate(outputs))
     config.label2id = {name: i for i, name in enumerate(outputs)}
     config.problem_type = "regression"
@@ -41,13 +39,7 @@ def new_metric(encoder: str, outputs: Sequence[str], dropout: float, seed: int) 
         if hasattr(config, name):
             setattr(config, name, dropout)
     torch.manual_seed(seed)
-    try:
-        with quiet():
-            model = AutoModelForSequenceClassification.from_pretrained(
-                folder, config=config, dtype=torch.float32, use_safetensors=True, ignore_mismatched_sizes=True
-            )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).") from error
+    model = load(AutoModelForSequenceClassification, folder, ("pooler", "classifier"), config=config)
     assert isinstance(model, PreTrainedModel)
     _fresh_head(model, seed)
     return model
@@ -69,28 +61,29 @@ def head_of(model: PreTrainedModel) -> torch.nn.Linear:
     return layer
 
 
-def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The fast tokenizer of a model folder, never with remote code."""
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True)
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"{folder}: has no tokenizer that can be loaded ({' '.join(str(error).split())[:120]})."
-        ) from error
-    assert isinstance(tokenizer, PreTrainedTokenizerBase)
-    return tokenizer
-
-
 def save_metric(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write `model` and its tokenizer as a folder that the Auto classes load."""
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    """Write `model` and its tokenizer as a folder that the Auto classes load; a full disk is a StorageError."""
+    with _weights(folder / "model.safetensors"):
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+@contextlib.contextmanager
+def _weights(file: Path) -> Iterator[None]:
+    """Inside, `file` is written by safetensors: an error of the disk is a StorageError and leaves no part of it."""
+    with writing(file):
+        try:
+            yield
+        except (OSError, SafetensorError) as error:
+            file.unlink(missing_ok=True)
+            raise error if isinstance(error, OSError) else OSError(str(error)) from error
 
 
 def save_targets(folder: Path, columns: Sequence[str], scaling: Scaling) -> None:
     """Write which columns the head predicts and how they were scaled."""
     text = json.dumps({"columns": list(columns), **asdict(scaling)}, indent=1)
-    (folder / TARGETS).write_text(text + "\n", encoding="utf-8")
+    with writing(folder / TARGETS):
+        (folder / TARGETS).write_text(text + "\n", encoding="utf-8")
 
 
 def keep_heads(pretrained: Path, finetuned: Path) -> None:
@@ -99,5 +92,6 @@ def keep_heads(pretrained: Path, finetuned: Path) -> None:
         return
     weights = load_file(pretrained / "model.safetensors")
     head = {name: tensor for name, tensor in weights.items() if name.startswith("classifier.")}
-    save_file(head, finetuned / HEADS)
+    with _weights(finetuned / HEADS):
+        save_file(head, finetuned / HEADS)
     (finetuned / TARGETS).write_bytes((pretrained / TARGETS).read_bytes())

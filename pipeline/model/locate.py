@@ -4,7 +4,7 @@ A model is named in params.yaml as
   bundled:NAME     models/bundled/NAME, committed with the project
   package:NAME     the folder `model/` inside the installed package NAME, verified by checksum
   ./folder         a local folder (anything that exists as a folder)
-  owner/name       a name on a hub, fetched once
+  owner/name       a name on a hub, fetched once; owner/name@revision fixes a branch, a tag or a commit
 """
 
 import functools
@@ -62,9 +62,10 @@ def _from_hub(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
+    repository, _, revision = name.partition("@")
     patterns = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm"]
     try:
-        return _with_weights(Path(snapshot_download(name, allow_patterns=patterns)))
+        return _with_weights(Path(snapshot_download(repository, revision=revision or None, allow_patterns=patterns)))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise ModelError(
             f"{name}: neither a local folder nor to be had from the hub ({type(error).__name__}); "

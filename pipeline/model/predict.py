@@ -5,29 +5,20 @@ from pathlib import Path
 
 import numpy
 import torch
-from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 from pipeline.core import runtime
-from pipeline.core.errors import ModelError
-from pipeline.model.checkpoint import load_tokenizer
+from pipeline.model.loading import check_max_tokens, load, load_tokenizer
 from pipeline.model.locate import locate
 from pipeline.model.pairs import EncodedPairs, encode_pairs
-from pipeline.model.quiet import quiet
 from pipeline.training.batching import token_batches
 
 
 def load_metric(folder: Path) -> PreTrainedModel:
-    """The checkpoint in `folder`, in evaluation mode and single precision, on the runtime's device."""
-    try:
-        with quiet():
-            model = AutoModelForSequenceClassification.from_pretrained(
-                locate(str(folder)), dtype=torch.float32, use_safetensors=True
-            )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).") from error
+    """The checkpoint in `folder`, whole, in evaluation mode and single precision, on the runtime's device."""
+    model = load(AutoModelForSequenceClassification, locate(str(folder)))
     assert isinstance(model, PreTrainedModel)
-    return model.to(runtime.device()).eval()
+    return model.to(runtime.device())
 
 
 def outputs(model: torch.nn.Module, pairs: EncodedPairs, batch_tokens: int) -> numpy.ndarray:
@@ -35,10 +26,10 @@ def outputs(model: torch.nn.Module, pairs: EncodedPairs, batch_tokens: int) -> n
     device = next(model.parameters()).device
     found: numpy.ndarray | None = None
     with torch.inference_mode(), runtime.autocast():
-        for rows in token_batches(pairs.lengths, batch_tokens):
+        for rows in token_batches(pairs.lengths.tolist(), batch_tokens):
             logits = model(**pairs.batch(rows, str(device))).logits.float().cpu().numpy()
             if found is None:
-                found = numpy.zeros((len(pairs.ids), logits.shape[1]), dtype=numpy.float32)
+                found = numpy.zeros((len(pairs), logits.shape[1]), dtype=numpy.float32)
             found[rows] = logits
     return numpy.zeros((0, 1), dtype=numpy.float32) if found is None else found
 
@@ -47,5 +38,6 @@ def predict(
     folder: Path, references: Sequence[str], candidates: Sequence[str], max_tokens: int, batch_tokens: int
 ) -> numpy.ndarray:
     """Scores of the fine-tuned checkpoint in `folder`: float32 (pairs, outputs); higher is better."""
-    pairs = encode_pairs(load_tokenizer(folder), references, candidates, max_tokens)
-    return outputs(load_metric(folder), pairs, batch_tokens)
+    model, tokenizer = load_metric(folder), load_tokenizer(folder)
+    check_max_tokens("evaluate.max_tokens", max_tokens, model.config, tokenizer)
+    return outputs(model, encode_pairs(tokenizer, references, candidates, max_tokens), batch_tokens)

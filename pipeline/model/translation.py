@@ -8,7 +8,9 @@ A model is converted on first use into a git-ignored folder named for the model'
 that results do not depend on the machine's load.
 """
 
+import ctypes
 import functools
+import os
 import shutil
 import tempfile
 from collections import defaultdict
@@ -20,16 +22,19 @@ from typing import Any
 import ctranslate2
 import numpy
 from numpy.typing import NDArray
-from transformers import MarianConfig, MarianTokenizer
+from transformers import MarianTokenizer
 
 from pipeline.core import runtime
 from pipeline.core.errors import ModelError, StorageError
 from pipeline.core.work import WORK, file_hash
+from pipeline.model.loading import from_folder, load, load_config
 from pipeline.model.locate import locate
-from pipeline.model.quiet import quiet
 
-TEXT_LANGUAGE = "en"
-"""Language of references and candidates, as asked of a many-target model on the way back; pair models ignore it."""
+CUBLAS = "libcublas.so.12"
+"""The CUDA library that CTranslate2 loads when it first multiplies on a GPU."""
+
+ENGLISH = "en"
+"""What many-source models translate into; pair models and they need no token for it."""
 
 THREE_LETTERS = {
     "ar": "ara", "cs": "ces", "da": "dan", "de": "deu", "el": "ell", "en": "eng", "es": "spa", "et": "est",
@@ -66,18 +71,21 @@ class Translator:
     """One converted model and its tokenizer. `truncated` counts texts that were cut to the model's positions so far."""
 
     def __init__(self, folder: Path) -> None:
-        config = MarianConfig.from_pretrained(folder)
+        config = load_config(folder)
         if config.model_type != "marian":
             raise ModelError(f"{folder}: is a {config.model_type} model; translation needs a Marian model.")
         self.folder = folder
         self.positions: int = config.max_position_embeddings
         self.truncated = 0
-        self._tokenizer = MarianTokenizer.from_pretrained(folder)
+        with from_folder(folder):
+            self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
         self._vocabulary = self._tokenizer.get_vocab()
-        on_gpu = runtime.device().startswith("cuda") and ctranslate2.get_cuda_device_count() > 0
+        place = runtime.device()
+        on_gpu = place.startswith("cuda") and _gpu_translates()
         self._engine = ctranslate2.Translator(
             str(converted(folder)),
             device="cuda" if on_gpu else "cpu",
+            device_index=int(place.partition(":")[2] or 0) if on_gpu else 0,
             compute_type="float32",
             inter_threads=1,
             intra_threads=1,
@@ -145,6 +153,18 @@ class Translator:
         return pieces[:room]
 
 
+@functools.cache
+def _gpu_translates() -> bool:
+    """Whether CTranslate2 can compute on the GPU; if not, the first worker says so."""
+    try:
+        ctypes.CDLL(CUBLAS)
+        return bool(ctranslate2.get_cuda_device_count() > 0)
+    except OSError:
+        if os.environ.get(runtime.WORKER, "0") == "0":
+            print(f"translating on the CPU: CTranslate2 needs {CUBLAS}, which cannot be loaded here", flush=True)
+        return False
+
+
 def _decoding_limit(pieces: int, positions: int) -> int:
     """Longest translation of a source of so many pieces: stops endless repetition early.
 
@@ -159,8 +179,8 @@ def _decoding_limit(pieces: int, positions: int) -> int:
 def language_token(vocabulary: dict[str, int], language: str, folder: Path) -> str | None:
     """The token that asks a many-target model for `language`, or None where none is needed.
 
-    A model whose vocabulary has such tokens but none for `language` is refused, except for TEXT_LANGUAGE: a
-    many-source model often shares the vocabulary of its many-target twin.
+    A model whose vocabulary has such tokens but none for `language` is refused, except for ENGLISH: a many-source
+    model often shares the vocabulary of its many-target twin.
 
     >>> language_token({"a": 0, ">>fra<<": 1}, "fr", Path("model"))
     '>>fra<<'
@@ -169,7 +189,7 @@ def language_token(vocabulary: dict[str, int], language: str, folder: Path) -> s
         if f">>{code}<<" in vocabulary:
             return f">>{code}<<"
     known = sorted(token for token in vocabulary if token.startswith(">>") and token.endswith("<<"))
-    if known and language != TEXT_LANGUAGE:
+    if known and language != ENGLISH:
         raise ModelError(f"{folder}: does not translate into {language!r}; its languages are {', '.join(known)}.")
     return None
 
@@ -178,8 +198,7 @@ class _Converter(ctranslate2.converters.TransformersConverter):  # type: ignore[
     """CTranslate2's converter, held to safetensors (law 8)."""
 
     def load_model(self, model_class: Any, model_name_or_path: str, **kwargs: Any) -> Any:
-        with quiet():
-            return model_class.from_pretrained(model_name_or_path, use_safetensors=True, **kwargs)
+        return load(model_class, Path(model_name_or_path), **kwargs)
 
 
 def converted(folder: Path) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.core import work
-from pipeline.core.errors import InputError
+from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.ratings.hub import load_hub
@@ -26,6 +26,7 @@ from pipeline.ratings.wmt18 import load_wmt18
 from pipeline.ratings.wmt_daseg import load_wmt_daseg
 
 LEAK = "training row shares a reference or source with a test row"
+TOO_LONG = "a reference or the candidate is too long"
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
 LOADERS: dict[Layout, Callable[[Corpus], Loaded]] = {
@@ -54,7 +55,7 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
     entries: list[Entry] = []
     dropped: dict[str, Counter[str]] = {}
     for corpus in params.corpora:
-        loaded = LOADERS[corpus.layout](corpus)
+        loaded = _without_long_texts(LOADERS[corpus.layout](corpus), params.max_words)
         dropped[corpus.name] = loaded.dropped
         if not loaded.ratings:
             reasons = f" ({_reasons(loaded.dropped)})" if loaded.dropped else ""
@@ -65,6 +66,21 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
     counts = _counts(entries, dropped)
     _write([entry for entry in entries if entry.split is not None], counts, params.rows_per_shard, out)
     return counts
+
+
+def _without_long_texts(loaded: Loaded, max_words: int) -> Loaded:
+    """The rows whose texts have at most `max_words` words, as white space parts them; the rest is counted."""
+    kept = [
+        rating
+        for rating in loaded.ratings
+        if all(
+            len(text.split()) <= max_words for text in (rating.reference, *rating.other_references, rating.candidate)
+        )
+    ]
+    dropped = loaded.dropped.copy()
+    if len(kept) < len(loaded.ratings):
+        dropped[TOO_LONG] = len(loaded.ratings) - len(kept)
+    return Loaded(kept, dropped)
 
 
 def _entries(corpus: Corpus, loaded: Loaded, seed: int) -> list[Entry]:
@@ -80,7 +96,18 @@ def _entries(corpus: Corpus, loaded: Loaded, seed: int) -> list[Entry]:
             )
         for row in held:
             entries[row].split = TEST
+    _check_years(corpus, entries)
     return entries
+
+
+def _check_years(corpus: Corpus, entries: list[Entry]) -> None:
+    """Each year is a benchmark of its own, with its own rule for DARR."""
+    years = sorted({str(entry.rating.year) for entry in entries if entry.split == TEST})
+    if len(years) > 1:
+        raise ParamsError(
+            f"collect.corpora, {corpus.name!r}: its test rows come from several years ({', '.join(years)}); make each "
+            "year a corpus of its own."
+        )
 
 
 def _drop_leaks(entries: list[Entry], dropped: dict[str, Counter[str]]) -> None:
@@ -155,6 +182,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "language_pair": rating.language_pair,
         "system": rating.system,
         "segment": rating.segment,
+        "year": rating.year,
         "raw": rating.raw,
         "z": rating.z,
         "score": rating.score,

@@ -38,7 +38,7 @@ def load_hub(corpus: Corpus) -> Loaded:
 
 
 def _reason_to_drop(row: Row, corpus: Corpus, file: Path, line: int) -> str | None:
-    year = number(row["year"], "year", file, line)
+    year = _year(row, file, line)
     if corpus.years and year not in corpus.years:
         return OTHER_YEAR
     if not chosen(text(row["lp"], "lp", file, line), corpus.language_pairs):
@@ -46,6 +46,13 @@ def _reason_to_drop(row: Row, corpus: Corpus, file: Path, line: int) -> str | No
     if not text(row["ref"], "ref", file, line):
         return NO_REFERENCE
     return NO_SCORE if row["score"] in (None, "") else None
+
+
+def _year(row: Row, file: Path, line: int) -> int:
+    year = number(row["year"], "year", file, line)
+    if not (year.is_integer() and 0 < year < 10_000):
+        raise InputError("year is not a year", file=file, line=line, value=row["year"])
+    return int(year)
 
 
 def _rating(row: Row, key: str, file: Path, line: int) -> Rating:
@@ -60,6 +67,7 @@ def _rating(row: Row, key: str, file: Path, line: int) -> Rating:
         language_pair=text(row["lp"], "lp", file, line) or None,
         system=None,
         segment=None,
+        year=_year(row, file, line),
         raw=None if row["raw"] in (None, "") else number(row["raw"], "raw", file, line),
         z=z,
         score=z,
@@ -70,18 +78,23 @@ def _place(part: Part) -> Path:
     """A local copy where the path exists or is a URL; else the data set of this name, fetched once."""
     if Path(part.path).exists() or part.path.startswith(("http://", "https://", ".", "/", "~")):
         return local(part.path, part.sha256)
+    if part.sha256 is not None:
+        advice = "is a data set of the hub, which has no SHA-256; give null, and pin it as owner/name@revision"
+        raise InputError(advice, file=part.path, value=part.sha256)
     return _from_hub(part.path)
 
 
-def _from_hub(name: str) -> Path:
+def _from_hub(path: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
+    name, _, revision = path.partition("@")
+    patterns = ["*.csv", "*.parquet"]
     try:
-        return Path(snapshot_download(name, repo_type="dataset", allow_patterns=["*.csv", "*.parquet"]))
+        return Path(snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=patterns))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise InputError(
             f"neither a local path nor to be had from the hub ({type(error).__name__}); give a CSV or Parquet copy of "
             "the data set, or run where the hub can be reached",
-            file=name,
+            file=path,
         ) from error

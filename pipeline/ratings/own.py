@@ -2,9 +2,12 @@
 
 Columns `reference`, `candidate` and `score`, and where known `source`, `system`, `segment`, `language_pair` and
 `references` (a list of further references; in CSV and TSV a JSON list; it may stand instead of `reference`). Other
-columns are ignored. With `scale: 100` a `score` is a raw rating from 0 to 100, and the training target is
-score / 100: a constant that says the same in every corpus and does not move when rows are added or re-split, as a
-standardisation over the corpus would. With `scale: null` it is a standardised rating and the target itself.
+columns are ignored. Rows of equal `segment` and reference are rated against each other, whatever file they stand in
+(there may be a file for each system); equal numbers of different references are different segments.
+
+With `scale: 100` a `score` is a raw rating from 0 to 100, and the training target is score / 100: a constant that says
+the same in every corpus and does not move when rows are added or re-split, as a standardisation over the corpus would.
+With `scale: null` it is a standardised rating and the target itself.
 """
 
 import json
@@ -47,6 +50,7 @@ def _rating(row: Row, key: str, scale: float | None, file: Path, line: int) -> R
         language_pair=text(row.get("language_pair"), "language_pair", file, line) or None,
         system=_name(row.get("system"), "system", file, line),
         segment=_name(row.get("segment"), "segment", file, line),
+        year=None,
         raw=rated if scale is not None else None,
         z=rated if scale is None else None,
         score=rated / scale if scale is not None else rated,
@@ -81,7 +85,8 @@ def _name(value: object, what: str, file: Path, line: int) -> str | None:
 def _references(row: Row, file: Path, line: int) -> list[str]:
     """`reference` and those of `references` that are neither empty nor said before; at least one."""
     if "reference" not in row and "references" not in row:
-        raise InputError("the column is missing", file=file, line=1, value="reference")
+        first_line = line if file.suffix == ".jsonl" else 1
+        raise InputError("the column is missing", file=file, line=first_line, value="reference")
     if "reference" in row and not (first := text(row["reference"], "reference", file, line)):
         raise InputError("reference is empty", file=file, line=line, value=row["reference"])
     further = [text(item, "references", file, line) for item in _list(row.get("references"), file, line)]

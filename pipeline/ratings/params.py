@@ -35,7 +35,8 @@ class Part:
     """One place that a corpus lies in.
 
     `path`: a folder, a file, an archive (.tar.gz, .tgz, .zip), an http(s) URL of either, or the name of a hub data set
-    (layout hub). `sha256`: of the file or archive; null skips the check, and for a URL prints the sum to pin.
+    (layout hub; `owner/name@revision` pins it). `sha256`: of the file or archive; null skips the check, and for a URL
+    prints the sum to pin.
     """
 
     path: str
@@ -87,10 +88,15 @@ class Corpus:
 
 @dataclass(frozen=True)
 class CollectParams:
-    """Section `collect`. `validation_fraction` (0-1, 1 excluded): share of the training rows that is held out."""
+    """Section `collect`.
+
+    `validation_fraction` (0-1, 1 excluded): share of the training rows that is held out. `max_words`: a row with a
+    longer reference or candidate is dropped, for some baselines take minutes on a text of thousands of words.
+    """
 
     corpora: tuple[Corpus, ...]
     validation_fraction: float
+    max_words: int
     rows_per_shard: int
     seed: int
 
@@ -100,5 +106,6 @@ class CollectParams:
             raise ParamsError(f"collect.corpora: names must be there and unique, not {names}.")
         if not 0 <= self.validation_fraction < 1:
             raise ParamsError(f"collect.validation_fraction: must be in [0, 1), not {self.validation_fraction}.")
-        if self.rows_per_shard < 1:
-            raise ParamsError(f"collect.rows_per_shard: must be at least 1, not {self.rows_per_shard}.")
+        for name in ("max_words", "rows_per_shard"):
+            if getattr(self, name) < 1:
+                raise ParamsError(f"collect.{name}: must be at least 1, not {getattr(self, name)}.")

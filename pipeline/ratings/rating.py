@@ -29,6 +29,7 @@ class Rating:
     language_pair: str | None
     system: str | None
     segment: str | None
+    year: int | None
     raw: float | None
     z: float | None
     score: float

@@ -1,7 +1,8 @@
 """Rows of CSV, TSV, JSONL and Parquet files, with their line numbers.
 
 CSV is quoted as usual and must be well-formed; in TSV a quotation mark is an ordinary character and a field holds no
-tab or line feed. Text is UTF-8. `line` is where a row begins (Parquet: the row's number), counted from 1.
+tab or line feed; one that was quoted as CSV quotes, with doubled quotation marks inside, is refused. Text is UTF-8.
+`line` is where a row begins (Parquet: the row's number), counted from 1.
 """
 
 import csv
@@ -58,6 +59,8 @@ def _csv(file: Path, lines: Iterator[str], required: Sequence[str]) -> Iterator[
         for fields in reader:
             for field in fields:
                 check_unicode(field, file, line)
+                if file.suffix == ".tsv" and _looks_quoted(field):
+                    raise InputError("looks quoted; save it unquoted or as CSV", file=file, line=line, value=field)
             if not header:
                 header = fields
                 _require(header, required, file, line)
@@ -71,6 +74,16 @@ def _csv(file: Path, lines: Iterator[str], required: Sequence[str]) -> Iterator[
     except csv.Error as error:
         raise InputError(f"not well-formed ({error})", file=file, line=line) from error
     _require(header, required, file, 1)
+
+
+def _looks_quoted(field: str) -> bool:
+    """Quotation marks around, and all those inside doubled; one outside a pair was meant as it stands.
+
+    >>> _looks_quoted('"He said ""no""."'), _looks_quoted('"No," he said, "never."'), _looks_quoted('"No."')
+    (True, False, False)
+    """
+    inside = field[1:-1]
+    return field[:1] == field[-1:] == '"' and '""' in inside and '"' not in inside.replace('""', "")
 
 
 def _jsonl(file: Path, lines: Iterator[str], required: Sequence[str]) -> Iterator[tuple[int, Row]]:

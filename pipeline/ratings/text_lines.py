@@ -45,6 +45,8 @@ def number(value: object, what: str, file: Path, line: int) -> float:
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
             raise ValueError
+        if isinstance(value, str) and "_" in value:  # Python's own digit grouping
+            raise ValueError
         found = float(value)
     except (ValueError, OverflowError):
         raise InputError(f"{what} is not a number", file=file, line=line, value=value) from None

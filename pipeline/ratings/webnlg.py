@@ -99,6 +99,7 @@ def _ratings(row: Row, inputs: dict[str, Input], scale: float, file: Path, line:
             language_pair=None,
             system=row["team"],
             segment=inputs[source].segment,
+            year=None,
             raw=raw[aspect],
             z=None,
             score=raw[aspect] / scale,

@@ -80,6 +80,7 @@ def _rating(
         language_pair=pair,
         system=system,
         segment=segment,
+        year=2017,
         raw=None,
         z=z,
         score=z,

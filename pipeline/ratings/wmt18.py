@@ -85,7 +85,14 @@ def _load_pair(index: FileIndex, year: int, pair: str, corpus: Corpus, loaded: L
             loaded.dropped[NO_TEXTS] += 1
         else:
             made = _rating(
-                texts, file, line, pair=pair, system=repaired(rated, year, pair), segment=segment, scores=scores
+                texts,
+                file,
+                line,
+                year=year,
+                pair=pair,
+                system=repaired(rated, year, pair),
+                segment=segment,
+                scores=scores,
             )
             if made is None:
                 loaded.dropped[NO_REFERENCE] += 1
@@ -96,13 +103,22 @@ def _load_pair(index: FileIndex, year: int, pair: str, corpus: Corpus, loaded: L
 def _rating_file(index: FileIndex, pair: str) -> Path:
     files = index.all(f"ad-seg-scores-{pair}.csv")
     files = [file for file in files if PREFERRED in file.parts] or files
-    if len(files) > 1:
-        raise InputError(f"stands twice, also as {files[1]}; name one year's folder", file=files[0])
+    for other in files[1:]:  # an archive beside its unpacked folder gives the same file twice
+        if other.read_bytes() != files[0].read_bytes():
+            raise InputError(f"stands twice, also as {other}; name one year's folder", file=files[0])
     return files[0]
 
 
 def _rating(
-    texts: PairTexts, file: Path, line: int, *, pair: str, system: str, segment: str, scores: tuple[float, float]
+    texts: PairTexts,
+    file: Path,
+    line: int,
+    *,
+    year: int,
+    pair: str,
+    system: str,
+    segment: str,
+    scores: tuple[float, float],
 ) -> Rating | None:
     position = texts.position(segment, file, line)
     reference = texts.reference(position)
@@ -119,6 +135,7 @@ def _rating(
         language_pair=pair,
         system=system,
         segment=segment,
+        year=year,
         raw=scores[0],
         z=scores[1],
         score=scores[1],

@@ -64,6 +64,7 @@ def _load_pair(index: FileIndex, year: str, pair: str, corpus: Corpus, loaded: L
                 language_pair=pair,
                 system=None,
                 segment=str(line),
+                year=int(year),
                 raw=None,
                 z=z,
                 score=z,

@@ -32,6 +32,7 @@ def page_content(
     machine: dict[str, Any],
 ) -> dict[str, Any]:
     """The template's variables."""
+    names = [views.signal_name(one.column, views.pivots(found)) for one in histograms]
     return {
         "found": found,
         "machine": machine,
@@ -41,8 +42,12 @@ def page_content(
         "benchmarks": [_benchmark(found, mark, points, worst_count) for mark in marks],
         "techniques": techniques(pairs),
         "signals": [
-            {"histogram": one, "chart": figures.histogram(one.edges, one.shares, f"Distribution of {one.column}")}
-            for one in histograms
+            {
+                "histogram": one,
+                "name": name,
+                "chart": figures.histogram(one.edges, one.shares, f"Distribution of {name}"),
+            }
+            for one, name in zip(histograms, names, strict=True)
         ],
         "curves": [chart for stage in ("pretrain", "finetune") for chart in _curves(found.trainings, stage)],
         "duration": duration,
@@ -102,13 +107,14 @@ def _benchmark(found: Gathered, benchmark: Benchmark, points: Sequence[Point], w
         "name": benchmark_name(benchmark),
         "pairs": views.pairs_text(benchmark),
         "summary": views.summary(found, benchmark),
+        "left_out": views.left_out(found, benchmark),
         "headline": _headline(benchmark),
         "statistics": [views.STATISTICS[name] for name in benchmark.cells],
         "gains": views.comparisons(found, benchmark, "without pre-training"),
         "rivals": views.comparisons(found, benchmark, "best baseline"),
-        "tables": [_pair_table(benchmark, statistic) for statistic in benchmark.cells],
+        "tables": [pair_table(benchmark, statistic) for statistic in benchmark.cells],
         "bars": _bars(benchmark),
-        "published": views.published(benchmark),
+        "published": views.published(found, benchmark),
         "scatter": figures.scatter(own, trend(own), "Human score against metric score") if len(own) > 1 else None,
         "shown": len(own),
         "too_high": worst(places, worst_count, kind=True),
@@ -140,19 +146,20 @@ def _headline(benchmark: Benchmark) -> list[Row]:
     return rows
 
 
-def _pair_table(benchmark: Benchmark, statistic: str) -> Row:
+def pair_table(benchmark: Benchmark, statistic: str) -> Row:
     """A statistic by metric and language pair; the best of each column is marked."""
     present = {pair for by_pair in benchmark.cells[statistic].values() for pair in by_pair}
     columns = [pair for pair in (*benchmark.language_pairs, AVERAGE) if pair in present]
     best = {pair: benchmark.best(statistic, pair) for pair in columns}
-    counts = {pair: next(iter(benchmark.cells[statistic].values()))[pair].count for pair in columns}
-    rows = []
-    for metric in benchmark.metrics:
-        cells = [benchmark.cells[statistic][metric][pair] for pair in columns]
-        marked = [cell.value == best[pair] for cell, pair in zip(cells, columns, strict=True)]
-        rows.append(
-            {"metric": metric, "primary": metric == benchmark.primary, "cells": list(zip(cells, marked, strict=True))}
-        )
+    counts = {pair: benchmark.counts(statistic, pair) for pair in columns}
+    cells = [
+        [(cell, cell is not None and cell.value == best[pair]) for cell in benchmark.column(statistic, pair)]
+        for pair in columns
+    ]
+    rows = [
+        {"metric": metric, "primary": metric == benchmark.primary, "cells": row}
+        for metric, row in zip(benchmark.metrics, zip(*cells, strict=True), strict=True)
+    ]
     return {
         "name": views.STATISTICS[statistic],
         "open": statistic != "spearman",

@@ -1,9 +1,10 @@
-"""Files for DVC: reports/metrics.json (`dvc metrics`, `dvc exp show`) and reports/plots/*.csv (`dvc plots`)."""
+"""Files for DVC: reports/metrics.json (`dvc metrics`, `dvc exp show`) and the CSVs of reports/plots (`dvc plots`)."""
 
 import csv
 import io
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,26 +55,22 @@ def write_plots(
     histograms: Sequence[Histogram],
     calibration: Sequence[tuple[str, str, float, float]],
 ) -> None:
-    """Write every CSV; one without rows still gets its header, so that DVC finds the file that it was promised."""
-    for stage in ("pretrain", "finetune"):
-        points = (
-            (run.variant, p["step"], p["loss"], p.get("validation", ""))
-            for run in found.trainings
-            if run.stage == stage
-            for p in run.points
-        )
-        write_csv(folder / f"{stage}.csv", ("variant", "step", "loss", "validation"), points)
+    """Write every CSV, one for each variant and signal column: DVC draws all rows of a file as one series.
+
+    One without rows still gets its header, so that DVC finds the file that it was promised.
+    """
+    for run in found.trainings:
+        points = ((p["step"], p["loss"], p.get("validation", "")) for p in run.points)
+        write_csv(folder / run.stage / f"{run.variant}.csv", ("step", "loss", "validation"), points)
     write_csv(folder / "calibration.csv", ("corpus", "language_pair", "human", "metric"), calibration)
     agreement = ("corpus", "aspect", "metric", "language_pair", "statistic", "value", "low", "high")
     rows = (tuple(row[name] for name in agreement) for row in found.agreement if row["language_pair"] != AVERAGE)
     write_csv(folder / "language_pairs.csv", agreement, rows)
     write_csv(folder / "kendall.csv", ("language_pair", "kendall"), _primary_kendall(marks))
-    bins = (
-        (one.column, round((low + high) / 2, 6), round(share, 6))
-        for one in histograms
-        for low, high, share in zip(one.edges[:-1], one.edges[1:], one.shares, strict=True)
-    )
-    write_csv(folder / "signals.csv", ("signal", "value", "share"), bins)
+    for one in histograms:
+        middles = (round((low + high) / 2, 6) for low, high in pairwise(one.edges))
+        bins = zip(middles, (round(share, 6) for share in one.shares), strict=True)
+        write_csv(folder / "signals" / f"{one.column}.csv", ("value", "share"), bins)
 
 
 def _primary_kendall(marks: Sequence[Benchmark]) -> Iterable[tuple[str, object]]:

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,11 +83,16 @@ class Gathered:
 
 def gather(params_file: Path, folders: Folders) -> Gathered:
     """Read params.yaml and all folders; absent ones are listed in `missing`, damaged files are InputErrors."""
+    variants = [str(variant) for variant in load_key(params_file, "variants")]
     found = Gathered(str(load_key(params_file, "profile")), read_sections(params_file), commit())
     found.missing = [f"{stage}: {folder}" for stage, folder in vars(folders).items() if not folder.is_dir()]
-    found.counts = list(_counts(folders))
-    found.trainings = [*_trainings("pretrain", folders.pretrain), *_trainings("finetune", folders.finetune)]
-    found.costs = list(costs(folders))
+    found.counts = list(_counts(folders, variants))
+    found.trainings = [
+        training
+        for stage, folder in (("pretrain", folders.pretrain), ("finetune", folders.finetune))
+        for training in _trainings(stage, folder, variants)
+    ]
+    found.costs = list(costs(folders, variants))
     if folders.evaluate.is_dir():
         found.agreement = list(read_rows(folders.evaluate / "agreement", AGREEMENT))
         found.significance = _read_json(folders.evaluate / "significance.json")
@@ -102,7 +107,7 @@ def gather(params_file: Path, folders: Folders) -> Gathered:
 def read_sections(params_file: Path) -> dict[str, dict[str, Any]]:
     """Stage -> its parameters under the chosen profile, nested keys joined with dots."""
     own = load_key(params_file, "profiles")[load_key(params_file, "profile")] or {}
-    return {stage: _flat({**_optional(params_file, stage), **(own.get(stage) or {})}) for stage in STAGES}
+    return {stage: _flat(_optional(params_file, stage)) | _flat(own.get(stage) or {}) for stage in STAGES}
 
 
 def _optional(params_file: Path, key: str) -> dict[str, Any]:
@@ -130,12 +135,16 @@ def commit() -> str | None:
     return head.stdout.strip() + (" + changes" if changed.stdout.strip() else "")
 
 
-def _counts(folders: Folders) -> Iterable[StageCount]:
+def _counts(folders: Folders, variants: Sequence[str]) -> Iterable[StageCount]:
     yield from _count("extract", folders.extract)
     yield from _count("perturb", folders.perturb)
     for signal in SIGNAL_COLUMNS:
         yield from _count(f"label {signal}", folders.label / signal)
+    for variant in variants:
+        yield from _count(f"pretrain {variant}", folders.pretrain / variant)
     yield from _count("collect", folders.collect)
+    for variant in variants:
+        yield from _count(f"finetune {variant}", folders.finetune / variant)
     yield from _count("evaluate", folders.evaluate)
 
 
@@ -146,19 +155,22 @@ def _count(stage: str, folder: Path) -> Iterable[StageCount]:
         yield StageCount(stage, values["rows_in"], values["rows_out"], values["dropped"])
 
 
-def _trainings(stage: str, folder: Path) -> Iterable[Training]:
-    for file in sorted(folder.glob("*/training.json")):
-        values = _read_json(file)
-        yield Training(stage, file.parent.name, values.pop("steps"), values)
+def _trainings(stage: str, folder: Path, variants: Sequence[str]) -> Iterable[Training]:
+    """Runs of `variants` alone: DVC leaves the folders of variants that params.yaml no longer names."""
+    for variant in variants:
+        file = folder / variant / "training.json"
+        if file.exists():
+            values = _read_json(file)
+            yield Training(stage, variant, values.pop("steps"), values)
 
 
-def costs(folders: Folders) -> Iterable[Cost]:
+def costs(folders: Folders, variants: Sequence[str]) -> Iterable[Cost]:
     """The last line of TIMES for each folder that the report reads, in the order of the stages."""
     lines = TIMES.read_text(encoding="utf-8").splitlines() if TIMES.exists() else []
     last = {Path(line["out"]): line for line in map(json.loads, lines)}
     for stage, folder in vars(folders).items():
         for out in sorted(last):
-            if out == folder or out.parent == folder:
+            if out == folder or (out.parent == folder and out.name in {*SIGNAL_COLUMNS, *variants}):
                 name = stage if out == folder else f"{stage} {out.name}"
                 yield Cost(name, last[out]["seconds"], last[out]["cpu_seconds"], last[out]["peak_bytes"])
 

@@ -44,9 +44,9 @@ TEMPLATE = """
 <h1>Benchmark report</h1>
 <p class="dim">Profile <b>{{ found.profile }}</b>{% if found.commit %} · commit <code>{{ found.commit[:12] }}</code>
 {{- found.commit[40:] }}{% endif %} · {{ machine.processor }}, {{ machine.cores }} cores, {{ machine.device }}</p>
-{% if demonstration %}<p class="notice"><b>Demonstration, not evidence.</b> This run shows that the whole pipeline works
-on a small machine. Its texts are few and its ratings were written by the project itself; the numbers say nothing about
-how good the metric is. The profile <code>local</code> gives numbers on published benchmarks.</p>{% endif %}
+{% if demonstration %}<p class="notice"><b>Demonstration, not evidence.</b> {{ demonstration|join(" ") }} The numbers
+show that the whole pipeline works, not how good a metric can be. The profile <code>local</code> gives numbers on
+published benchmarks.</p>{% endif %}
 {% if found.missing %}<p class="notice"><b>Not everything has run.</b> Absent, and left out below:
 {{ found.missing|join("; ") }}.</p>{% endif %}
 </header>
@@ -67,7 +67,7 @@ how good the metric is. The profile <code>local</code> gives numbers on publishe
 <p class="note">All numbers × 100, average over {{ b.pairs }},
 {{ "{:,}".format(b.mark.rows) }} rated segments; higher is better. Kendall is tau-b. Intervals:
 {{ "%.0f"|format(100 * settings.confidence) }}%, {{ settings.resamples }} bootstrap resamples of segments within each
-language pair.</p>
+language pair.{% if b.left_out %} Left out of the averages: {{ b.left_out|join("; ") }}.{% endif %}</p>
 {{ versus(b.gains, "What pre-training adds") }}
 {{ versus(b.rivals, "Against the best baseline") }}
 {% if b.gains or b.rivals %}<p class="note">Two-sided paired permutation test, {{ settings.permutations }} permutations
@@ -80,10 +80,10 @@ baseline was chosen on these rows.</p>{% endif %}
 <div class="scroll"><table><thead><tr><th>metric</th>{% for c in t.columns %}<th class="n">{{ c }}</th>{% endfor %}
 </tr></thead>
 <tbody>{% for row in t.rows %}<tr{% if row.primary %} class="primary"{% endif %}><th>{{ row.metric }}</th>
-{% for cell, best in row.cells %}<td class="n{% if best %} best{% endif %}">{{ cell.text }}
+{% for cell, best in row.cells %}<td class="n{% if best %} best{% endif %}">{% if cell %}{{ cell.text }}
 <small>{{ cell.range }}</small>
-</td>{% endfor %}</tr>{% endfor %}
-<tr class="dim"><th>count</th>{% for c in t.columns %}<td class="n">{{ "{:,}".format(t.counts[c]) }}</td>
+{% else %}–{% endif %}</td>{% endfor %}</tr>{% endfor %}
+<tr class="dim"><th>count</th>{% for c in t.columns %}<td class="n">{{ t.counts[c] }}</td>
 {% endfor %}</tr>
 </tbody></table></div></details>{% endfor %}
 {% if b.published %}<h3>Published numbers, for reference</h3>
@@ -126,7 +126,7 @@ candidate</th></tr></thead><tbody>{% for t in techniques %}<tr><th>{{ t.name }}<
 {% endfor %}</tbody></table></div>{% endif %}
 </section>
 {% if signals %}<section><h2>Pre-training signals</h2>
-<div class="grid">{% for s in signals %}<figure><figcaption><b>{{ s.histogram.column|replace("_", " ") }}</b><br>mean
+<div class="grid">{% for s in signals %}<figure><figcaption><b>{{ s.name }}</b><br>mean
 {{ "%.3f"|format(s.histogram.mean) }} · {{ "{:,}".format(s.histogram.rows) }} pairs</figcaption>{{ s.chart }}</figure>
 {% endfor %}</div>
 <p class="note">Share of pairs in equal bins. Likelihoods are mean log P per token, in nats; all others lie in 0 to 1,

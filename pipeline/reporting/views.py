@@ -7,6 +7,7 @@ Trained metrics come first, then baselines by falling average Kendall. The metri
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from pipeline.evaluation.names import AVERAGE, TRAINED, UNTRAINED
@@ -15,6 +16,8 @@ from pipeline.reporting.gather import Gathered
 
 Row = dict[str, Any]
 STATISTICS = {"kendall": "Kendall τ-b", "pearson": "Pearson r", "spearman": "Spearman ρ", "darr": "DARR"}
+SAMPLE = PurePosixPath("data/sample")
+"""Where the project's own ratings stand."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,20 @@ class Benchmark:
         cell = self.average("kendall", self.metrics[0])
         return cell.count if cell else 0
 
+    def column(self, statistic: str, language_pair: str) -> list[Cell | None]:
+        """One cell a metric, in table order; None where it was not computed (DARR of a metric that ties all pairs)."""
+        by_metric = self.cells[statistic]
+        return [by_metric.get(metric, {}).get(language_pair) for metric in self.metrics]
+
     def best(self, statistic: str, language_pair: str) -> float:
         """The highest value of a column, for emphasis."""
-        column = [by_pair[language_pair].value for by_pair in self.cells[statistic].values()]
-        return max((value for value in column if not math.isnan(value)), default=math.nan)
+        values = [cell.value for cell in self.column(statistic, language_pair) if cell is not None]
+        return max((value for value in values if not math.isnan(value)), default=math.nan)
+
+    def counts(self, statistic: str, language_pair: str) -> str:
+        """What a column's values were counted on; smallest and largest where metrics differ (DARR leaves ties out)."""
+        found = sorted({cell.count for cell in self.column(statistic, language_pair) if cell is not None})
+        return " – ".join(f"{count:,}" for count in dict.fromkeys((found[0], found[-1])))
 
 
 def benchmarks(agreement: Sequence[Row]) -> list[Benchmark]:
@@ -158,9 +171,9 @@ class PublishedRows:
     rows: list[tuple[str, list[Published | None]]]
 
 
-def published(benchmark: Benchmark) -> PublishedRows | None:
-    """The paper's table for the benchmark's corpus, or None where it has none."""
-    table = published_table(benchmark.corpus)
+def published(found: Gathered, benchmark: Benchmark) -> PublishedRows | None:
+    """The paper's table for the WMT campaign that the benchmark is of, or None where it has none."""
+    table = published_table(found.method.get("years", {}).get(benchmark.corpus))
     if table is None:
         return None
     pairs = (*table.language_pairs, AVERAGE)
@@ -201,6 +214,45 @@ def _named(benchmark: Benchmark) -> list[str]:
     return [STATISTICS[statistic] for statistic in benchmark.cells]
 
 
-def demonstration(found: Gathered, marks: Sequence[Benchmark]) -> bool:
-    """Whether the numbers show that the pipeline works and nothing more: the bare profile, or ratings of our own."""
-    return found.profile == "embedded" or any(benchmark.corpus == "sample" for benchmark in marks)
+def demonstration(found: Gathered, marks: Sequence[Benchmark]) -> list[str]:
+    """Why the numbers show that the pipeline works and nothing more, one sentence a reason; empty where they may count.
+
+    A corpus is the project's own by its path, whatever its name.
+    """
+    corpora = {corpus["name"]: corpus for corpus in found.params["collect"].get("corpora", [])}
+    ours = [mark.corpus for mark in marks if _is_sample(corpora.get(mark.corpus, {}))]
+    reasons = ["The run is small: few sentences, few training steps."] if found.profile == "embedded" else []
+    if ours:
+        reasons.append(f"The ratings of {', '.join(dict.fromkeys(ours))} were written by the project itself.")
+    return reasons
+
+
+def _is_sample(corpus: Row) -> bool:
+    return any(PurePosixPath(part["path"]).is_relative_to(SAMPLE) for part in corpus.get("parts", []))
+
+
+def left_out(found: Gathered, benchmark: Benchmark) -> list[str]:
+    """Language pairs that the averages leave out, each with the reason."""
+    return [
+        f"{record['language_pair']} ({record['reason']})"
+        for record in found.method.get("left_out", [])
+        if (record["corpus"], record["aspect"]) == (benchmark.corpus, benchmark.aspect)
+    ]
+
+
+def signal_name(column: str, pivots: Sequence[str]) -> str:
+    """A signal column in words, with the pivot's language in place of its number.
+
+    >>> signal_name("backtranslation_2_reference_candidate", ("fr", "de"))
+    'backtranslation de reference candidate'
+    """
+    words = column.split("_")
+    if words[0] == "backtranslation" and words[1].isdigit() and int(words[1]) <= len(pivots):
+        words[1] = pivots[int(words[1]) - 1]
+    return " ".join(words)
+
+
+def pivots(found: Gathered) -> list[str]:
+    """The pivots of the backtranslation likelihoods, in the order of the signal's columns."""
+    keys = [key.split(".") for key in found.params["label"] if key.startswith("backtranslation.pivots.")]
+    return list(dict.fromkeys(key[2] for key in keys))

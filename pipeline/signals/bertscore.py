@@ -5,10 +5,10 @@ encoder; precision averages over the candidate's tokens, recall over the referen
 carry no weight. The paper used an own implementation over BERT-large; the model and the layer are parameters here.
 
 Ours instead of the package's for speed: each unique string is encoded once, both passes run in batches of similar
-length, and vectors are dropped after their last use. Values agree with the package within 1e-4, except where it is
-undefined or depends on its padding: tokens of which none carries weight give 0 (there: NaN), and a best cosine below 0
-stays below 0 (there: raised to 0 if its batch was padded). Byte-level encoders (RoBERTa, GPT-2) get no space in front
-of the text here, where the package asks for one.
+length, rows of one reference together, and vectors are dropped after their last use. Values agree with the package
+within 1e-4, except where it is undefined or depends on its padding: tokens of which none carries weight give 0 (there:
+NaN), and a best cosine below 0 stays below 0 (there: raised to 0 if its batch was padded). Byte-level encoders
+(RoBERTa, GPT-2) get no space in front of the text here, where the package asks for one.
 """
 
 import math
@@ -28,7 +28,7 @@ from pipeline.model.locate import locate
 from pipeline.signals.transformer import Encoded, Transformer, length_batches, load_encoder
 
 BLOCK_PAIRS = 4096
-"""Pairs whose vectors are in memory together: bounds memory to about 0.3 GB at 30 tokens and 384 dimensions."""
+"""Pairs whose vectors are in memory together: about 0.3 GB at 30 tokens and 384 dimensions."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Params:
 
     def __post_init__(self) -> None:
         if self.baseline is not None and (len(self.baseline) != 3 or max(self.baseline) >= 1):
-            raise ParamsError(f"bertscore.baseline: must be three numbers below 1, not {list(self.baseline)}.")
+            raise ParamsError(f"label.bertscore.baseline: must be three numbers below 1, not {list(self.baseline)}.")
         if self.batch_tokens < 1:
-            raise ParamsError(f"bertscore.batch_tokens: must be at least 1, not {self.batch_tokens}.")
+            raise ParamsError(f"label.bertscore.batch_tokens: must be at least 1, not {self.batch_tokens}.")
 
 
 def models(params: Params) -> tuple[Path, ...]:
@@ -79,7 +79,7 @@ def bertscore(references: Sequence[str], candidates: Sequence[str], params: Para
         weight = token_weights(encoder, [encoded["input_ids"][z] for z in left] if params.idf else None)
         pairs = list(zip(left, right, strict=True))
         for rows, matrices in _blocks(encoder, encoded, weight, pairs, params.batch_tokens):
-            values[rows.start : rows.stop] = greedy_match(
+            values[rows] = greedy_match(
                 [matrices[left[row]] for row in rows], [matrices[right[row]] for row in rows], params.batch_tokens
             )
     if params.baseline is not None:
@@ -115,16 +115,20 @@ class Matrix:
 
 def _blocks(
     encoder: Transformer, encoded: Encoded, weight: torch.Tensor, pairs: Sequence[tuple[int, int]], batch_tokens: int
-) -> Iterator[tuple[range, dict[int, Matrix]]]:
-    """Blocks of row numbers with the matrices of their texts, each made once and dropped after its last use."""
-    last_row = {text: row for row, pair in enumerate(pairs) for text in pair}
+) -> Iterator[tuple[list[int], dict[int, Matrix]]]:
+    """Blocks of row numbers with the matrices of their texts, each made once and dropped after its last use.
+
+    Rows of one reference stand together, since those of a shard of pairs are spread over the whole shard.
+    """
+    order = sorted(range(len(pairs)), key=lambda row: pairs[row][0])
+    blocks = [sorted(order[start : start + BLOCK_PAIRS]) for start in range(0, len(pairs), BLOCK_PAIRS)]
+    last_block = {text: block for block, rows in enumerate(blocks) for row in rows for text in pairs[row]}
     matrices: dict[int, Matrix] = {}
-    for start in range(0, len(pairs), BLOCK_PAIRS):
-        rows = range(start, min(start + BLOCK_PAIRS, len(pairs)))
+    for block, rows in enumerate(blocks):
         new = sorted({text for row in rows for text in pairs[row]} - matrices.keys())
         matrices |= _embed(encoder, encoded, weight, new, batch_tokens)
         yield rows, matrices
-        for text in [text for text in matrices if last_row[text] < rows.stop]:
+        for text in [text for text in matrices if last_block[text] == block]:
             del matrices[text]
 
 
@@ -140,7 +144,8 @@ def _embed(
         weights = weight[inputs["input_ids"]]
         for i, text in enumerate(chosen):
             size = len(encoded["input_ids"][text])
-            found[text] = Matrix(states[i, :size], weights[i, :size], empty=size <= specials)
+            vectors, own = states[i, :size].clone(), weights[i, :size].clone()  # a view would hold its whole batch
+            found[text] = Matrix(vectors, own, empty=size <= specials)
     return found
 
 

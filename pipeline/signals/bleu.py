@@ -18,10 +18,16 @@ from sacremoses import MosesTokenizer
 
 ORDERS = (1, 2, 3, 4)
 
+UNSEGMENTED = ("ja", "zh")
+"""Languages that Moses' own rules expect cut into words already; English's make every character a token."""
+
 
 @dataclass(frozen=True)
 class Params:
-    """Nothing to choose: Moses' defaults."""
+    """The tokenizer's language."""
+
+    language: str
+    """ISO 639-1 code; a language whose abbreviations Moses does not list gets English's."""
 
 
 def models(params: Params) -> tuple[Path, ...]:
@@ -31,15 +37,15 @@ def models(params: Params) -> tuple[Path, ...]:
 
 def score(pairs: pyarrow.Table, params: Params) -> numpy.ndarray:
     """BLEU of each pair, (rows, 1) float32 in [0, 1]."""
-    return bleu(pairs.column("reference").to_pylist(), pairs.column("candidate").to_pylist())
+    return bleu(pairs.column("reference").to_pylist(), pairs.column("candidate").to_pylist(), params)
 
 
-def bleu(references: Sequence[str], candidates: Sequence[str]) -> numpy.ndarray:
+def bleu(references: Sequence[str], candidates: Sequence[str], params: Params) -> numpy.ndarray:
     """Sentence BLEU of each candidate against its reference, (n, 1) float32 in [0, 1], higher is better.
 
     Each unique string is tokenized once. An equal candidate has 1, an empty one 0.
     """
-    tokenizer = MosesTokenizer("en")
+    tokenizer = MosesTokenizer("en" if params.language in UNSEGMENTED else params.language)
     tokens = functools.cache(lambda text: tuple(tokenizer.tokenize(text, escape=False)))
     rows = [token_bleu(tokens(z), tokens(c)) for z, c in zip(references, candidates, strict=True)]
     return numpy.array(rows, numpy.float32).reshape(-1, 1)

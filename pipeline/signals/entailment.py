@@ -30,7 +30,7 @@ class Params:
 
     def __post_init__(self) -> None:
         if self.batch_tokens < 1:
-            raise ParamsError(f"entailment.batch_tokens: must be at least 1, not {self.batch_tokens}.")
+            raise ParamsError(f"label.entailment.batch_tokens: must be at least 1, not {self.batch_tokens}.")
 
 
 def models(params: Params) -> tuple[Path, ...]:

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModel, AutoModelForSequenceClassification
 
 from pipeline.core.errors import ModelError
-from pipeline.model.quiet import quiet
+from pipeline.model.loading import load, load_config, load_tokenizer, usable_tokens
 
 Encoded = Mapping[str, list[list[int]]]
 """What a tokenizer makes of texts: `input_ids` and the like, each a list of token rows, not padded."""
@@ -67,7 +66,7 @@ def length_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]
 @functools.lru_cache(maxsize=2)
 def load_encoder(folder: Path, layer: int, device: str) -> Transformer:
     """The encoder in `folder` with its first `layer` layers (0: the embeddings alone)."""
-    layers = _config(folder).num_hidden_layers
+    layers = load_config(folder).num_hidden_layers
     if not 0 <= layer <= layers:
         raise ModelError(f"{folder}: has layers 0 to {layers}, so layer {layer} cannot be used.")
     return _load(folder, AutoModel, device, num_hidden_layers=layer)
@@ -79,33 +78,6 @@ def load_classifier(folder: Path, device: str) -> Transformer:
     return _load(folder, AutoModelForSequenceClassification, device)
 
 
-def _config(folder: Path) -> Any:
-    try:
-        return AutoConfig.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
-        raise _unusable(folder, error) from error
-
-
 def _load(folder: Path, kind: Any, device: str, **settings: int) -> Transformer:
-    options = {"local_files_only": True, "use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}
-    try:
-        with quiet():
-            model, found = kind.from_pretrained(folder, **options, **settings)
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise _unusable(folder, error) from error
-    lost = sorted(key for key in found["missing_keys"] if not key.startswith("pooler."))
-    if lost:
-        raise ModelError(
-            f"{folder}: {len(lost)} weights of {type(model).__name__} are missing, the first is {lost[0]}."
-        )
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of a folder without its files
-        raise ModelError(f"{folder}: holds no tokenizer.")
-    if tokenizer.pad_token_id is None:
-        raise ModelError(f"{folder}: the tokenizer has no padding token.")
-    longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 1 << 30))
-    return Transformer(tokenizer, model.eval().to(device), device, longest)
-
-
-def _unusable(folder: Path, error: Exception) -> ModelError:
-    return ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).")
+    model, tokenizer = load(kind, folder, ("pooler",), **settings), load_tokenizer(folder)
+    return Transformer(tokenizer, model.to(device), device, usable_tokens(model.config, tokenizer))

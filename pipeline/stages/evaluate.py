@@ -22,7 +22,8 @@ from pipeline.evaluation.baselines import signature
 from pipeline.evaluation.comparison import compare
 from pipeline.evaluation.names import ENCODED, TRAINED, Baseline
 from pipeline.evaluation.predictions import ScoringParams, read_test_rows, score_metric
-from pipeline.evaluation.tables import agreement_rows, group_rows, measure
+from pipeline.evaluation.tables import Group, agreement_rows, group_rows, left_out, measure
+from pipeline.model.loading import check_max_tokens, load_config, load_tokenizer
 from pipeline.model.locate import locate
 
 
@@ -87,7 +88,7 @@ def evaluate(params: EvaluateParams, variants: list[str], ratings: Path, metrics
         groups, measured, permutations=params.permutations, confidence=params.confidence, seed=params.seed
     )
     write_json(out / "significance.json", records)
-    write_json(out / "method.json", _method(params, job.params.metrics))
+    write_json(out / "method.json", _method(params, job.params.metrics, groups))
     write_json(out / "counts.json", counts)
 
 
@@ -113,7 +114,9 @@ def _job(params: EvaluateParams, variants: list[str], ratings: Path, metrics: Pa
     for variant in variants:
         if not (metrics / variant).is_dir():
             raise InputError(f"no trained metric {variant} in this folder (run finetune for it)", file=metrics)
-        inputs[f"{TRAINED}{variant}"] = [*shards, metrics / variant]
+        folder = metrics / variant
+        check_max_tokens("evaluate.max_tokens", params.max_tokens, load_config(folder), load_tokenizer(folder))
+        inputs[f"{TRAINED}{variant}"] = [*shards, folder]
     for baseline in params.baselines:
         inputs[baseline.value] = [*shards, locate(params.bertscore_model)] if baseline in ENCODED else shards
     scoring = ScoringParams(
@@ -126,10 +129,25 @@ def _job(params: EvaluateParams, variants: list[str], ratings: Path, metrics: Pa
     return Job("pipeline.stages.evaluate", score_metric, list(inputs.values()), scoring)
 
 
-def _method(params: EvaluateParams, metrics: tuple[str, ...]) -> dict[str, object]:
-    """What a reader needs to repeat the numbers: the bootstrap's settings and each metric's signature."""
+def _method(params: EvaluateParams, metrics: tuple[str, ...], groups: list[Group]) -> dict[str, object]:
+    """What a reader needs to repeat the numbers.
+
+    The bootstrap's settings, each metric's signature, the language pairs that the averages leave out, each with the
+    reason, and the WMT campaign's year of each corpus (null where there is none).
+    """
     settings = {name: getattr(params, name) for name in ("resamples", "confidence", "permutations", "darr_gap", "seed")}
-    return {"settings": settings, "signatures": _signatures(params, metrics)}
+    reasons = [
+        {"corpus": g.corpus, "aspect": g.aspect, "language_pair": g.language_pair, "reason": reason}
+        for g in groups
+        if (reason := left_out(g)) is not None
+    ]
+    years = {group.corpus: group.year for group in groups}
+    return {
+        "settings": settings,
+        "signatures": _signatures(params, metrics),
+        "left_out": reasons,
+        "years": years,
+    }
 
 
 def _signatures(params: EvaluateParams, metrics: tuple[str, ...]) -> dict[str, str]:

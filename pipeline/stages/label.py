@@ -32,13 +32,15 @@ def make_job(params_file: Path, signal: str, pairs: Path) -> Job:
     """The work of one signal; the signal's own code and models are part of every shard's fingerprint."""
     module = load_signal(signal)
     params = load_params(params_file, f"label.{signal}", module.Params)
-    used = [code_fingerprint(module_name(signal)), *(file_hash(folder) for folder in module.models(params))]
+    models = module.models(params)
+    used = [code_fingerprint(module_name(signal)), *map(file_hash, models)]
     return Job(
         module="pipeline.stages.label",
         function=functools.partial(label_shard, signal),
         inputs=[[shard] for shard in list_shards(pairs)],
         params=params,
         extra=" ".join(used),
+        on_device=bool(models),
     )
 
 

@@ -3,8 +3,8 @@
     python -m pipeline.stages.report --extract data/extract ... --evaluate data/evaluate --out reports
     python -m pipeline.stages.report --print --out reports     prints the headline of a report that exists
 
-Writes OUT/report.html (self-contained, opens offline), OUT/metrics.json, OUT/headline.txt and OUT/plots/*.csv. A stage
-that has not run is named in the report; it is no error.
+Writes OUT/report.html (self-contained, opens offline), OUT/metrics.json, OUT/headline.txt and CSVs in OUT/plots. A
+stage that has not run is named in the report; it is no error.
 """
 
 import argparse

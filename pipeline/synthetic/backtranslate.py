@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy
 
-from pipeline.model.translation import TEXT_LANGUAGE, Pivot, load_translator
+from pipeline.core.errors import ParamsError
+from pipeline.model.translation import Pivot, load_translator
 from pipeline.synthetic.attempt import Attempt, Reason, Technique, chosen, hold_within
 
 
@@ -18,8 +19,10 @@ class BacktranslateParams:
 
     share: float
     """Fraction of the segments for each pivot, 0 to 1, drawn for each pivot apart."""
+    language: str
+    """ISO 639-1 code of the segments, into which the way back translates."""
     pivots: dict[str, Pivot]
-    """Language code -> models there and back; the paper's are "fr" and "de"."""
+    """Code of another language -> models there and back; the paper's are "fr" and "de"."""
     beam_width: int
     batch_sentences: int
 
@@ -27,6 +30,8 @@ class BacktranslateParams:
         hold_within("perturb.backtranslate.share", self.share, 0, 1)
         hold_within("perturb.backtranslate.beam_width", self.beam_width, 1)
         hold_within("perturb.backtranslate.batch_sentences", self.batch_sentences, 1)
+        if self.language in self.pivots:
+            raise ParamsError(f"perturb.backtranslate.pivots: {self.language} is the segments' own language.")
 
 
 def backtranslate(texts: Sequence[str], params: BacktranslateParams, rng: numpy.random.Generator) -> list[Attempt]:
@@ -42,7 +47,7 @@ def _through(language: str, texts: Sequence[str], segments: list[int], params: B
     fits = {i: to.fits(texts[i]) for i in segments}
     whole = [i for i in segments if fits[i]]
     there = to.translate([texts[i] for i in whole], language, params.beam_width, params.batch_sentences)
-    again = back.translate(there, TEXT_LANGUAGE, params.beam_width, params.batch_sentences)
+    again = back.translate(there, params.language, params.beam_width, params.batch_sentences)
     candidates = dict(zip(whole, again, strict=True))
     return [_attempt(i, language, candidates.get(i)) for i in segments]
 

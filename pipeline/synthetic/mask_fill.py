@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy
 import torch
-from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForMaskedLM
 
 from pipeline.core import runtime
 from pipeline.core.errors import ModelError, ParamsError
+from pipeline.model.loading import load, load_config, load_tokenizer
 from pipeline.model.locate import locate
-from pipeline.model.quiet import quiet
 from pipeline.synthetic.attempt import Attempt, MaskStyle, Reason, Technique, chosen, hold_within
 from pipeline.synthetic.splice import Piece, splice, usual_spelling
 
@@ -106,16 +106,13 @@ class MaskFiller:
 
     def __init__(self, name: str) -> None:
         folder = locate(name)
-        config = AutoConfig.from_pretrained(folder)
+        config = load_config(folder)
         if config.model_type != "bert":
             raise ModelError(f"{name}: is a {config.model_type} model; the mask filler needs a BERT model.")
         self.device = runtime.device()
-        self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        with quiet():
-            model = AutoModelForMaskedLM.from_pretrained(
-                folder, dtype=torch.float32, use_safetensors=True, attn_implementation="sdpa"
-            )
-        self.model = model.to(self.device).eval()
+        self.tokenizer = load_tokenizer(folder)
+        self.model = load(AutoModelForMaskedLM, folder, attn_implementation="sdpa").to(self.device)
+        self.lower_cases = _lower_cases(self.tokenizer)
         self.positions: int = config.max_position_embeddings
         banned = torch.ones(config.vocab_size, dtype=torch.bool)
         for piece, index in self.tokenizer.get_vocab().items():
@@ -189,6 +186,12 @@ class MaskFiller:
         return [[[row[p] for p in batch[i].positions] for row in beam] for i, beam in enumerate(rows, active)]
 
 
+def _lower_cases(tokenizer: Any) -> bool:
+    """Whether the tokenizer turns capitals into small letters, so that its pieces say nothing of casing."""
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    return normalizer is not None and normalizer.normalize_str("A") == "a"
+
+
 def _sentence(encoding: Any) -> Sentence:
     pieces: list[Piece] = []
     words: dict[int, list[int]] = {}
@@ -240,7 +243,7 @@ def mask_fill(texts: Sequence[str], params: MaskFillParams, rng: numpy.random.Ge
                 masked[len(attempts)] = filler.mask(sentence, words)
             attempts.append(Attempt(segment, f"mask{copy}", Technique.MASK_FILL, reason=reason, mask_style=style))
     found = filler.fill(list(masked.values()), params.beam_width, params.batch_tokens)
-    spelling = usual_spelling(texts)
+    spelling = usual_spelling(texts) if filler.lower_cases else {}
     for (index, one), hypotheses in zip(masked.items(), found, strict=True):
         segment = attempts[index].segment
         written = (_written(texts[segment], sentences[segment], one, ids, filler, spelling) for ids in hypotheses)

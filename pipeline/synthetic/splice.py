@@ -6,8 +6,9 @@ throughout. Only at the filled positions do we decide on casing and spaces:
 - a piece that the model restored keeps its original spelling;
 - a space is kept or not as in the original where the pieces on both sides are of the kind that stood there before
   (word for word, the same punctuation mark), else usual English spacing applies;
-- a filled word is spelled as it mostly is in the shard inside sentences ("paris" -> "Paris"), and capitalised where
-  it opens the sentence.
+- where the filler lower-cases, a filled word is spelled as it mostly is in the shard inside sentences ("paris" ->
+  "Paris");
+- a filled word that opens the sentence is capitalised.
 """
 
 import re
@@ -49,6 +50,8 @@ def usual_spelling(texts: Iterable[str]) -> dict[str, str]:
 
 def splice(text: str, pieces: Sequence[Piece], filled: Mapping[int, str], spelling: Mapping[str, str]) -> str:
     """`text` with the pieces at the keys of `filled` replaced by its values; `pieces` are all of the text's.
+
+    `spelling` re-cases filled words (see `usual_spelling`); it is empty where the pieces are cased already.
 
     >>> pieces = [Piece("the", 0, 3), Piece("cat", 4, 7), Piece("sat", 8, 11), Piece(".", 11, 12)]
     >>> splice("The cat sat.", pieces, {0: "a", 2: "sleep", 3: "##s"}, {})

@@ -7,6 +7,7 @@ the seed and on no order, and a sample of N is part of every larger one. The ord
 
 import hashlib
 import json
+import logging
 import math
 import shutil
 from collections import Counter
@@ -26,8 +27,11 @@ from pipeline.core.seeds import generator
 from pipeline.core.shards import list_shards, read_shard, shard_name, table_of, write_shard
 from pipeline.synthetic.wiki_markup import paragraphs
 from pipeline.synthetic.wiki_pages import PAGES, Chunks, write_chunks
-from pipeline.synthetic.wiki_sentences import drop_reason, main_script, sentences
+from pipeline.synthetic.wiki_scripts import main_script
+from pipeline.synthetic.wiki_sentences import drop_reason, sentences
 from pipeline.synthetic.wiki_source import dump_files
+
+log = logging.getLogger(__name__)
 
 MODULE = "pipeline.stages.extract"
 RANKED = SEGMENTS.append(pyarrow.field("rank", pyarrow.uint64(), nullable=False))  # keyed hash of text
@@ -42,7 +46,7 @@ class ExtractParams:
     source: str  # see wiki_source
     sha256: str | None  # of the dump; required of a URL
     segments: int | None  # sentences to sample; null for all
-    min_words: int
+    min_words: int  # see wiki_scripts.word_count
     max_words: int
     segments_per_shard: int
     pages_per_chunk: int  # articles cleaned in one piece
@@ -97,23 +101,36 @@ def extract(params: ExtractParams, out: Path) -> dict[str, Any]:
 
 
 def clean_chunk(index: int, inputs: Sequence[Path], params: CleanParams) -> work.Outcome:
-    """The sentences of one chunk of pages that pass the filters, with their ranks."""
+    """The sentences of one chunk of pages that pass the filters, with their ranks.
+
+    A page on which the cleaning fails counts as one dropped row, "unparsable", and is named in the log.
+    """
     rows: list[dict[str, Any]] = []
     dropped: Counter[str] = Counter()
     key = generator(params.seed, "extract").bytes(32)
     for page in read_shard(inputs[0], PAGES).to_pylist():
-        text = paragraphs(page["text"], params.media)
-        script = main_script(" ".join(text))
-        for number, sentence in enumerate((s for p in text for s in sentences(p)), start=1):
-            reason = drop_reason(sentence, script, params.min_words, params.max_words)
-            if reason is not None:
-                dropped[reason] += 1
-                continue
-            segment_id = f"{page['page_id']}-{number}"
-            rows.append(
-                {"segment_id": segment_id, "title": page["title"], "text": sentence, "rank": rank(sentence, key)}
-            )
+        try:
+            judged = _judged(page["text"], params)
+        except MemoryError:
+            raise
+        except Exception as error:  # wikitext is anybody's: one odd page must not end a run of days
+            log.warning("page %d, %r, is dropped: %s", page["page_id"], page["title"], type(error).__name__)
+            dropped["unparsable"] += 1
+            continue
+        dropped.update(reason for _, reason in judged if reason is not None)
+        for number, (sentence, reason) in enumerate(judged, start=1):
+            if reason is None:
+                named = {"segment_id": f"{page['page_id']}-{number}", "title": page["title"]}
+                rows.append({**named, "text": sentence, "rank": rank(sentence, key)})
     return work.Outcome(table_of(rows, RANKED), len(rows) + dropped.total(), len(rows), dict(dropped))
+
+
+def _judged(wikitext: str, params: CleanParams) -> list[tuple[str, str | None]]:
+    """Every sentence of a page with the reason to drop it, or None."""
+    text = paragraphs(wikitext, params.media)
+    script = main_script(" ".join(text))
+    found = [sentence for paragraph in text for sentence in sentences(paragraph)]
+    return [(one, drop_reason(one, script, params.min_words, params.max_words)) for one in found]
 
 
 def rank(sentence: str, key: bytes) -> int:
@@ -135,7 +152,8 @@ def _cleaned(params: ExtractParams, chunks: Chunks, folder: Path) -> Path:
     cleaned = folder / "sentences"
     if not (cleaned / "counts.json").exists():
         clean = CleanParams(params.min_words, params.max_words, params.seed, chunks.media)
-        work.run_job(work.Job(MODULE, clean_chunk, [[file] for file in chunks.files], clean), cleaned)
+        job = work.Job(MODULE, clean_chunk, [[file] for file in chunks.files], clean, on_device=False)
+        work.run_job(job, cleaned)
     return cleaned
 
 

@@ -33,7 +33,10 @@ _POWERS |= {"k": "thousand", "M": "million", "G": "billion", "T": "trillion"}
 _PER = {"d": "day", "a": "year", "sqmi": "square mile", "km2": "km²", "year": "year"}
 _RANGE = {"to": " to ", "-": "–", "–": "–", "and": " and ", "or": " or ", "x": " × ", "by": " by ", "×": " × "}
 _RANGE |= {"to(-)": " to ", "and(-)": " and ", "to about": " to about ", "+/-": " ± ", "±": " ± ", "*": " × "}
-_NUMBER = re.compile(r"[-−+]?[\d,]*\.?\d+(?:\+\d+/\d+)?|[-−+]?\d+//?\d+")
+_NUMBER = re.compile(r"[-−+]?[\d,]{0,40}\.?\d{1,40}(?:\+\d{1,9}/\d{1,9})?|[-−+]?\d{1,9}//?\d{1,9}")
+MAX_PARTS = 3
+"""Most parts of a quantity in mixed units, such as 5 ft 10 in; longer chains are a hole."""
+
 _HIDDEN = frozenset(("output only", "number", "out", "unit", "table", "tablecen", "unit2", "output number only"))
 
 
@@ -60,25 +63,35 @@ def converted(arguments: Arguments) -> str:
 
 def _with_unit(quantity: str, rest: list[str], arguments: Arguments) -> str:
     unit = _unit(rest[0])
+    parts: list[str] = []
+    while unit and len(rest) > 2 and re.fullmatch(r"\d+(\.\d+)?", rest[1]) and (lower := _unit(rest[2])):
+        parts.append(f"{quantity} {unit} ")  # 5 ft 10 in
+        quantity, unit, rest = rest[1], lower, rest[2:]
+        if len(parts) == MAX_PARTS:
+            return TEMPLATE
     if unit is None:
         return TEMPLATE
-    if len(rest) > 2 and re.fullmatch(r"\d+(\.\d+)?", rest[1]) and _unit(rest[2]):
-        return f"{quantity} {unit} {_with_unit(rest[1], rest[2:], arguments)}"  # 5 ft 10 in
     adjective = arguments.get("adj") in {"on", "mid"}
     if adjective or quantity in {"1", "-1", "−1"}:
         *before, last = unit.split(" ")
         unit = " ".join([*before, _SINGULAR.get(last) or (last.removesuffix("s") if len(last) > 3 else last)])
-    return f"{quantity}-{unit}" if adjective and unit.isalpha() and len(unit) > 3 else f"{quantity} {unit}"
+    joint = "-" if adjective and unit.isalpha() and len(unit) > 3 else " "
+    return f"{''.join(parts)}{quantity}{joint}{unit}"
 
 
 def _unit(code: str) -> str | None:
     """The words for a unit code, or None; `e6acre` is "million acres", `oilbbl/d` "barrels per day"."""
+    prefix = None if code in _WORDS or code in _ITSELF else _PREFIX.fullmatch(code)
+    if prefix is None:
+        return _plain_unit(code)
+    unit = _plain_unit(prefix["unit"])
+    return f"{_POWERS[prefix['power']]} {unit}" if unit else None
+
+
+def _plain_unit(code: str) -> str | None:
+    """The words for a unit code without a power of ten."""
     if code in _WORDS or code in _ITSELF:
         return _WORDS.get(code, code)
-    prefix = _PREFIX.fullmatch(code)
-    if prefix:
-        unit = _unit(prefix["unit"])
-        return f"{_POWERS[prefix['power']]} {unit}" if unit else None
     above, slash, below = code.partition("/")
     if slash and above in _WORDS and below in _PER:
         return f"{_WORDS[above]} per {_PER[below]}"
@@ -94,11 +107,12 @@ def grouped(number: str) -> str:
     number = number.replace("//", "/").replace("+", " ") if "/" in number else number
     whole, dot, decimals = number.partition(".")
     sign, digits = ("−", whole[1:]) if whole[:1] in {"-", "−"} else ("", whole)
-    return (
-        f"{sign}{int(digits):,}{dot}{decimals}"
-        if digits.isdecimal() and len(digits) > 4
-        else sign + number[len(sign) :]
-    )
+    if not digits.isdecimal() or len(digits) <= 4:
+        return sign + number[len(sign) :]
+    digits = digits.lstrip("0") or "0"
+    first = len(digits) % 3
+    threes = [digits[i : i + 3] for i in range(first, len(digits), 3)]
+    return f"{sign}{','.join([digits[:first], *threes] if first else threes)}{dot}{decimals}"
 
 
 def formatted(arguments: Arguments) -> str:

@@ -14,6 +14,7 @@ import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
+from email.message import Message
 from pathlib import Path
 
 from pipeline.core.errors import InputError, ParamsError, StorageError
@@ -84,14 +85,19 @@ def _fetched(url: str, sha256: str, downloads: Path) -> Path:
 
 
 def _download(url: str, partial: Path) -> None:
-    """Append to `partial` what it lacks; a server that cannot resume sends everything again."""
+    """Append to `partial` what it lacks; a server that cannot resume sends everything again.
+
+    A fetch that ends before its announced length leaves `partial` for the next run and raises an InputError.
+    """
     have = partial.stat().st_size if partial.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "bleurt-pipeline", "Range": f"bytes={have}-"})
     try:
         with urllib.request.urlopen(request, timeout=60) as answer, partial.open("ab") as stream:
             if answer.status != http.HTTPStatus.PARTIAL_CONTENT:
                 stream.truncate(0)
+                have = 0
             shutil.copyfileobj(answer, stream, _BLOCK_BYTES)
+            whole = _announced(answer.headers, have)
     except urllib.error.HTTPError as error:
         if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not have:
             raise InputError(f"the server answers {error.code} {error.reason}", file=url) from error
@@ -99,3 +105,14 @@ def _download(url: str, partial: Path) -> None:
         raise InputError(f"cannot be fetched ({getattr(error, 'reason', error)})", file=url) from error
     except OSError as error:
         raise StorageError(f"{partial}: could not be written, {error.strerror}.") from error
+    else:
+        found = partial.stat().st_size
+        if whole is not None and found < whole:
+            raise InputError(f"cut off after {found} of {whole} bytes; run again to continue", file=url)
+
+
+def _announced(headers: Message, have: int) -> int | None:
+    """Bytes of the whole file by the headers of an answer that continues `have` bytes; None where they do not say."""
+    total = headers.get("Content-Range", "").rpartition("/")[2]
+    rest = headers.get("Content-Length", "")
+    return int(total) if total.isdecimal() else have + int(rest) if rest.isdecimal() else None

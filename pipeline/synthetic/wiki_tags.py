@@ -51,7 +51,8 @@ def resolve_tags(text: str) -> str:
     text = _TAG.sub("", _BLOCK.sub("\n\n", _BREAK.sub(" ", text)))
     text = _UNCLOSED.sub(BROKEN, text)
     text = _EXTERNAL.sub(lambda match: (match["label"] or "").strip(), text)
-    return _balanced(_BARE_URL.sub(URL, text))
+    text = _BARE_URL.sub(URL, text).replace("<", "&lt;")  # less-than signs; the parser would look for tags' ends
+    return _balanced(text)
 
 
 def _raised(content: str) -> str:

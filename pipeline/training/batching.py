@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy
 import torch
+from numpy.typing import NDArray
 
 from pipeline.core.seeds import generator
 
@@ -16,7 +17,9 @@ WINDOW_BATCHES = 64
 """Batches in a sorting window: large enough for little padding, small against an epoch."""
 
 
-def epoch_batches(lengths: Sequence[int], batch_rows: int, seed: int, epoch: int) -> list[list[int]]:
+def epoch_batches(
+    lengths: Sequence[int] | NDArray[numpy.int64], batch_rows: int, seed: int, epoch: int
+) -> list[list[int]]:
     """Rows of every batch of one epoch; all batches hold `batch_rows` rows except possibly one."""
     rng = generator(seed, "epoch", epoch)
     order = rng.permutation(len(lengths))
@@ -34,7 +37,7 @@ def epoch_batches(lengths: Sequence[int], batch_rows: int, seed: int, epoch: int
 class BatchPlan:
     """`rows(step)` for any step, made epoch by epoch and remembered for the current epoch only."""
 
-    lengths: Sequence[int]
+    lengths: Sequence[int] | NDArray[numpy.int64]
     batch_rows: int
     seed: int
 
@@ -49,11 +52,11 @@ class BatchPlan:
     @property
     def padding_share(self) -> float:
         """Share of the tokens of the first epoch that are padding."""
-        real = padded = 0
+        sizes, padded = numpy.asarray(self.lengths), 0
         for step in range(self.steps_an_epoch):
-            sizes = [self.lengths[i] for i in self.rows(step)]
-            real, padded = real + sum(sizes), padded + len(sizes) * max(sizes)
-        return round(1 - real / padded, 4)
+            rows = self.rows(step)
+            padded += len(rows) * int(sizes[rows].max())
+        return round(1 - int(sizes.sum()) / padded, 4)
 
     def rows(self, step: int) -> list[int]:
         """Indices of the rows of step `step`, counted from 0."""

@@ -1,5 +1,7 @@
 """Fine-tuning on human ratings: squared error on the rating (paper, section 3), best checkpoint on validation tau."""
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +13,16 @@ from transformers import PreTrainedModel
 
 from pipeline.core import runtime
 from pipeline.core.errors import InputError
+from pipeline.core.params import require, require_positive
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import read_rows
-from pipeline.model.checkpoint import keep_heads, load_tokenizer, new_metric, save_metric
+from pipeline.model.checkpoint import keep_heads, new_metric, save_metric
+from pipeline.model.loading import check_max_tokens, load_tokenizer
 from pipeline.model.pairs import encode_pairs
 from pipeline.model.predict import outputs
 from pipeline.training.batching import BatchPlan
 from pipeline.training.loop import Schedule
-from pipeline.training.runs import finish, run, state_folder, write_training
+from pipeline.training.runs import finish, run, state_folder, write_counts, write_training
 
 
 @dataclass(frozen=True)
@@ -32,38 +36,65 @@ class FinetuneParams:
     batch_tokens: int
     schedule: Schedule
 
+    def __post_init__(self) -> None:
+        require_positive("finetune", self, "max_tokens", "batch_pairs", "batch_tokens")
+        require(0 <= self.dropout < 1, "finetune.dropout", "be at least 0 and below 1", self.dropout)
+        distinct = 0 < len(self.aspects) == len(set(self.aspects))
+        require(distinct, "finetune.aspects", "name at least one aspect, and none twice", list(self.aspects))
+        self.schedule.check("finetune.schedule")
+
 
 @dataclass(frozen=True)
 class RatedPairs:
-    """Pairs with one rating for each aspect: `ratings` is float32 (pairs, aspects), NaN where an aspect is unrated."""
+    """Pairs with one rating for each aspect: `ratings` is float32 (pairs, aspects), NaN where an aspect is unrated.
+
+    `rows` counts the rating rows of the split, `dropped` those of them that rate other aspects, by reason.
+    """
 
     references: list[str]
     candidates: list[str]
     ratings: numpy.ndarray
+    rows: int
+    dropped: dict[str, int]
 
 
 def read_rated(folder: Path, split: str, aspects: Sequence[str]) -> RatedPairs:
     """Rows of `split` that rate one of `aspects`; several references make several pairs with the same rating."""
     rated: dict[tuple[str, str, str], dict[str, float]] = {}
+    rows, dropped = 0, Counter[str]()
     for row in read_rows(folder, RATINGS):
-        if row["split"] != split or row["aspect"] not in aspects:
+        if row["split"] != split:
             continue
-        owner = row["rating_id"].rsplit("/", 1)[0] if len(aspects) > 1 else row["rating_id"]
+        rows += 1
+        if row["aspect"] not in aspects:
+            dropped[f"{split} rating of {row['aspect']}"] += 1
+            continue
+        owner = row["rating_id"].removesuffix(f"/{row['aspect']}")
         for reference in (row["reference"], *row["other_references"]):
             rated.setdefault((owner, reference, row["candidate"]), {})[row["aspect"]] = row["score"]
     if not rated:
         raise InputError(f"has no {split} rating of {', '.join(aspects)}", file=folder)
     values = [[scores.get(aspect, numpy.nan) for aspect in aspects] for scores in rated.values()]
-    return RatedPairs([k[1] for k in rated], [k[2] for k in rated], numpy.array(values, dtype=numpy.float32))
+    ratings = numpy.array(values, dtype=numpy.float32)
+    return RatedPairs([k[1] for k in rated], [k[2] for k in rated], ratings, rows, dict(sorted(dropped.items())))
 
 
 def kendall(human: numpy.ndarray, metric: numpy.ndarray) -> float:
-    """Mean over aspects of Kendall's tau-b between the columns of two (pairs, aspects) arrays; NaN is left out."""
+    """Mean over aspects of Kendall's tau-b between the columns of two (pairs, aspects) arrays.
+
+    Unrated pairs (NaN) and aspects without a tau (fewer than two different values) are left out; NaN if none is left.
+    """
     taus = []
     for column in range(human.shape[1]):
         known = ~numpy.isnan(human[:, column])
-        taus.append(scipy.stats.kendalltau(human[known, column], metric[known, column]).statistic)
-    return float(numpy.mean(taus))
+        if known.sum() > 1:
+            taus.append(scipy.stats.kendalltau(human[known, column], metric[known, column]).statistic)
+    return float(numpy.nanmean(taus)) if not numpy.isnan(taus).all() else math.nan
+
+
+def orders_something(ratings: numpy.ndarray) -> bool:
+    """Whether some column of (pairs, aspects) holds two different ratings, so that tau can be defined."""
+    return any(len(numpy.unique(column[~numpy.isnan(column)])) > 1 for column in ratings.T)
 
 
 def rating_loss(predicted: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
@@ -76,8 +107,11 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> N
     """Fine-tune the checkpoint `start` on the training rows of `ratings` and write the best one to `out`."""
     tokenizer = load_tokenizer(start)
     model = new_metric(str(start), params.aspects, params.dropout, params.schedule.seed)
+    check_max_tokens("finetune.max_tokens", params.max_tokens, model.config, tokenizer)
     train = read_rated(ratings, "train", params.aspects)
     held = read_rated(ratings, "validation", params.aspects)
+    if not orders_something(held.ratings):
+        raise InputError("validation needs at least two different ratings to choose the best checkpoint", file=ratings)
     encoded = encode_pairs(tokenizer, train.references, train.candidates, params.max_tokens)
     held_encoded = encode_pairs(tokenizer, held.references, held.candidates, params.max_tokens)
     plan = BatchPlan(encoded.lengths, params.batch_pairs, params.schedule.seed)
@@ -100,4 +134,5 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> N
     keep_heads(start, out)
     facts = {"pairs": len(targets), "pairs_validation": len(held.candidates), "truncated": encoded.truncated}
     write_training(out, history, {**facts, "padding_share": plan.padding_share})
+    write_counts(out, train.rows + held.rows, {**train.dropped, **held.dropped})
     finish(state)

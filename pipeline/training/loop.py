@@ -19,6 +19,9 @@ from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 from pipeline.core import runtime
+from pipeline.core.errors import BleurtError
+from pipeline.core.params import require, require_positive
+from pipeline.core.shards import replacing
 
 State = dict[str, Any]
 
@@ -40,6 +43,19 @@ class Schedule:
     save_every: int
     seed: int
 
+    def check(self, section: str) -> None:
+        """A ParamsError where a value is out of range; `section` is the schedule's place in params.yaml."""
+        require_positive(section, self, "steps", "evaluate_every", "save_every")
+        rules = {
+            "learning_rate": (self.learning_rate > 0, "be above 0"),
+            "layer_decay": (0 < self.layer_decay <= 1, "be above 0 and at most 1"),
+            "weight_decay": (self.weight_decay >= 0, "be 0 or more"),
+            "warmup_share": (0 <= self.warmup_share <= 1, "lie between 0 and 1"),
+            "clip_norm": (self.clip_norm > 0, "be above 0"),
+        }
+        for name, (holds, rule) in rules.items():
+            require(holds, f"{section}.{name}", rule, getattr(self, name))
+
     def factor(self, step: int) -> float:
         """Multiplier of the learning rate at `step` (from 0)."""
         warmup = max(1, round(self.steps * self.warmup_share))
@@ -48,7 +64,10 @@ class Schedule:
 
 @dataclass
 class History:
-    """What a run reports: mean training loss and validation score at each evaluation, and the time it took."""
+    """What a run reports: mean training loss and validation score at each evaluation, and the time it took.
+
+    A point without `validation` is one at which it was undefined; `best_step` is the one whose weights were kept.
+    """
 
     points: list[dict[str, float]] = field(default_factory=list)
     loss_sum: float = 0.0  # since the last point
@@ -106,9 +125,10 @@ def process_group() -> Iterator[Group]:
     if size == 1:
         yield Group(0, 1)
         return
-    torch.distributed.init_process_group("nccl" if runtime.device().startswith("cuda") else "gloo")
-    if runtime.device().startswith("cuda"):
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    on_gpu = runtime.device().startswith("cuda")
+    if on_gpu:
+        torch.cuda.set_device(runtime.device())
+    torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
     try:
         yield Group(torch.distributed.get_rank(), size)
     finally:
@@ -129,8 +149,9 @@ def fit(
     """Train `model` in place; it ends with the weights that `evaluate` (higher is better) liked best, else the last.
 
     `loss(model, rows)` is the mean loss of those rows; `rows_at(step)` gives a step's rows; `log(step, point)` hears of
-    every evaluation, those before a resume included. `state_file` is written
-    every `save_every` steps and read at the start where it exists; the caller deletes it.
+    every evaluation, those before a resume included. A score that is not a number is never the best, and a loss that
+    is not one ends the run with a BleurtError. `state_file` is written every `save_every` steps and read at the start
+    where it exists; the caller deletes it.
     """
     model.train()
     optimizer = torch.optim.AdamW(parameter_groups(model, schedule), fused=True)
@@ -155,9 +176,11 @@ def fit(
                 point = {"step": step + 1, "loss": mean_loss, "seconds": round(history.seconds, 1)}
                 history.loss_sum, history.loss_steps = 0.0, 0
                 if evaluate is not None:
-                    point["validation"] = _validate(model, evaluate)
-                    if point["validation"] > history.best_score:
-                        history.best_score, history.best_step = point["validation"], step + 1
+                    score = _validate(model, evaluate)
+                    if math.isfinite(score):
+                        point["validation"] = score
+                    if score > history.best_score:
+                        history.best_score, history.best_step = score, step + 1
                         best = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
                 history.points.append(point)
                 bar.set_postfix({k: f"{v:.4g}" for k, v in point.items() if k in ("loss", "validation")})
@@ -166,7 +189,9 @@ def fit(
             if group.rank == 0 and ((step + 1) % schedule.save_every == 0 or last):
                 _save(state_file, model, optimizer, step + 1, history, best)
             bar.update()
-    if best is not None:
+    if best is None:
+        history.best_step = schedule.steps
+    else:
         model.load_state_dict(best)
     model.eval()
     return history
@@ -185,6 +210,8 @@ def _update(
         settings["lr"] = settings["rate"] * schedule.factor(step)
     with runtime.autocast(training=True):
         value = loss(model, rows)
+    if not torch.isfinite(value):
+        raise BleurtError(f"training diverged at step {step + 1} (the loss is not finite); lower the learning rate.")
     torch.autograd.backward(value)
     torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip_norm)
     optimizer.step()
@@ -196,7 +223,7 @@ def _validate(model: torch.nn.Module, evaluate: Callable[[torch.nn.Module], floa
     model.eval()
     score = evaluate(model)
     model.train()
-    return score if math.isfinite(score) else -1.0
+    return score if math.isfinite(score) else -math.inf
 
 
 def _save(
@@ -214,14 +241,12 @@ def _save(
         "history": vars(history),
         "best": best,
     }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(".tmp")
-    torch.save(state, temporary)
-    temporary.replace(file)
+    with replacing(file) as temporary, temporary.open("wb") as stream:  # a stream, for its errors are OSErrors
+        torch.save(state, stream)
 
 
 def _restore(file: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, History, State | None]:
-    state = torch.load(file, weights_only=True)
+    state = torch.load(file, weights_only=True, map_location="cpu")
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     print(f"continuing from step {state['step']}", flush=True)

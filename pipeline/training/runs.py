@@ -2,8 +2,8 @@
 
 import dataclasses
 import hashlib
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 from dvclive.live import Live
 
 from pipeline.core import closure, runtime
-from pipeline.core.work import WORK, file_hash, write_json
+from pipeline.core.work import WORK, file_hash, remove_folder, write_json
 from pipeline.training.loop import History, Schedule, fit, process_group
 
 
@@ -63,13 +63,19 @@ def write_training(out: Path, history: History, facts: dict[str, Any]) -> None:
             "seconds": round(history.seconds, 1),
             "rows_seen": history.rows_seen,
             "best_step": history.best_step,
-            "best_validation": history.best_score if history.points and "validation" in history.points[0] else None,
+            "best_validation": history.best_score if math.isfinite(history.best_score) else None,
             "device": runtime.device(),
             "precision": runtime.precision(training=True),
         },
     )
 
 
+def write_counts(out: Path, rows_in: int, dropped: Mapping[str, int]) -> None:
+    """Write `out/counts.json`: rows read, rows used, and those dropped by reason (law 6)."""
+    rows_out = rows_in - sum(dropped.values())
+    write_json(out / "counts.json", {"rows_in": rows_in, "rows_out": rows_out, "dropped": dict(dropped)})
+
+
 def finish(state: Path) -> None:
     """Forget a finished run's state."""
-    shutil.rmtree(state, ignore_errors=True)
+    remove_folder(state)

@@ -41,6 +41,8 @@ GOOD = {
     "resume": True,
 }
 
+KNOWN = "collect, evaluate, extract, finetune, label, perturb, pretrain, report"
+
 
 def write(folder: Path, text: str) -> Path:
     file = folder / "params.yaml"
@@ -120,12 +122,15 @@ def test_mappings_inside_a_section_are_merged_too(tmp_path: Path) -> None:
     class Outer:
         gammas: dict[str, float]
 
-    text = "profile: a\nx: {{gammas: {{bleu: 1.0}}}}\nprofiles: {{a: {{x: {{gammas: {{{}: 2.0}}}}}}}}\n"
-    assert load_params(write(tmp_path, text.format("rouge")), "x", Outer) == Outer({"bleu": 1.0, "rouge": 2.0})
+    text = "profile: a\nextract: {{gammas: {{bleu: 1.0}}}}\nprofiles: {{a: {{extract: {{gammas: {{{}: 2.0}}}}}}}}\n"
+    assert load_params(write(tmp_path, text.format("rouge")), "extract", Outer) == Outer({"bleu": 1.0, "rouge": 2.0})
     file = write(tmp_path, text.format("bleu"))
     with pytest.raises(ParamsError) as caught:
-        load_params(file, "x", Outer)
-    assert str(caught.value) == f"{file}: x.gammas.bleu stands both in x.gammas and in the profile's x.gammas."
+        load_params(file, "extract", Outer)
+    assert (
+        str(caught.value)
+        == f"{file}: extract.gammas.bleu stands both in extract.gammas and in the profile's extract.gammas."
+    )
 
 
 def test_a_profile_without_the_section_leaves_the_shared_one(tmp_path: Path) -> None:
@@ -150,8 +155,14 @@ def test_a_key_in_both_places_fails_by_name(tmp_path: Path) -> None:
         ("profile: [a]\nprofiles: {a: {}}\n", "profile is ['a'], but profiles has ['a']."),
         ("profile: a\n", "profile is 'a', but profiles has []."),
         ("profile: a\nprofiles: {a: 3}\n", "profiles.a: must be a mapping, not 3."),
-        ("profile: a\nprofiles: {a: {}}\nx: 3\n", "x: must be a mapping, not 3."),
-        ("profile: a\nprofiles: {a: {x: [1]}}\n", "profiles.a.x: must be a mapping, not [1]."),
+        ("profile: a\nprofiles: {a: {}}\nextract: 3\n", "extract: must be a mapping, not 3."),
+        ("profile: a\nprofiles: {a: {extract: [1]}}\n", "profiles.a.extract: must be a mapping, not [1]."),
+        (
+            "profile: a\nprofiles: {a: {}}\nfine_tune: {}\n",
+            f"fine_tune: unknown section (known: profile, variants, profiles, {KNOWN}).",
+        ),
+        ("profile: a\nprofiles: {a: {}, b: {exract: {}}}\n", f"profiles.b.exract: unknown section (known: {KNOWN})."),
+        ("profile: a\nprofiles: {a: {variants: [all]}}\n", f"profiles.a.variants: unknown section (known: {KNOWN})."),
         ("- 1\n", "must be a mapping of sections."),
         ("", "must be a mapping of sections."),
         ("profile: a\nx: {width: 1\n", "not valid YAML, line 3: expected ',' or '}', but got '<stream end>'."),
@@ -164,7 +175,7 @@ def test_a_key_in_both_places_fails_by_name(tmp_path: Path) -> None:
 def test_a_broken_file_fails_with_one_sentence(tmp_path: Path, text: str, message: str) -> None:
     file = write(tmp_path, text)
     with pytest.raises(ParamsError) as caught:
-        load_params(file, "x", Beam)
+        load_params(file, "extract", Beam)
     assert str(caught.value).startswith(f"{file}: {message}")
     assert "\n" not in str(caught.value)
 
@@ -185,7 +196,9 @@ def test_a_short_exponent_is_a_number_as_dvc_writes_it(tmp_path: Path) -> None:
     class Rate:
         rate: float
 
-    assert load_params(write(tmp_path, "profile: a\nprofiles: {a: {}}\nx: {rate: 1e-05}\n"), "x", Rate) == Rate(1e-05)
+    assert load_params(
+        write(tmp_path, "profile: a\nprofiles: {a: {}}\nextract: {rate: 1e-05}\n"), "extract", Rate
+    ) == Rate(1e-05)
 
 
 def test_a_top_level_key_is_read_alone(tmp_path: Path) -> None:

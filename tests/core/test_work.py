@@ -1,12 +1,18 @@
 """run_job: rows accounted for, finished shards kept, other shards made again when their input changes."""
 
-from collections.abc import Sequence
+import errno
+import os
+import shutil
+import sys
+import types
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
+from pipeline.core import work
+from pipeline.core.errors import InputError, ParamsError, StorageError
 from pipeline.core.records import SEGMENTS
 from pipeline.core.shards import read_folder, table_of
 from pipeline.core.work import Job, Outcome, fingerprint, run_job
@@ -76,3 +82,99 @@ def test_fingerprints_follow_input_params_and_place(job: Job) -> None:
 def test_rows_that_vanish_without_a_reason_are_our_own_defect() -> None:
     with pytest.raises(AssertionError):
         Outcome(table_of([], SEGMENTS), rows_in=2, rows_out=1, dropped={})
+
+
+def test_a_clean_up_that_was_killed_half_way_costs_no_later_run(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(work, "remove_folder", lambda folder: None)
+        run_job(job, Path("out"))
+    (lost,) = Path(".work/extract/out").glob(f"{fingerprint(job, 1)}.parquet")
+    lost.unlink()
+    assert run_job(job, Path("out")) == {"rows_in": 4, "rows_out": 3, "dropped": {"empty": 1}}
+    assert (runs("a"), runs("b")) == (1, 2)
+    assert list(Path(".work/extract").iterdir()) == []
+
+
+def test_a_shard_is_published_as_a_link_or_else_as_a_copy(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "remove_folder", lambda folder: None)
+    run_job(job, Path("out"))
+    assert Path("out/part-00000.parquet").stat().st_nlink == 2
+    whole = Path("out/part-00000.parquet").read_bytes()
+
+    def refuse(source: Path, target: Path) -> None:
+        raise OSError(errno.EXDEV, "other device")
+
+    monkeypatch.setattr(os, "link", refuse)
+    run_job(job, Path("out"))
+    assert Path("out/part-00000.parquet").stat().st_nlink == 1
+    assert Path("out/part-00000.parquet").read_bytes() == whole
+
+
+def test_a_full_disk_while_publishing_is_one_sentence(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: Path, target: Path) -> None:
+        target.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "link", full)
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(StorageError, match=r"^out/part-00000\.parquet: could not be written, the disk is full\.$"):
+        run_job(job, Path("out"))
+    assert list(Path("out").iterdir()) == []
+
+
+class FakeRay(types.ModuleType):
+    """As much of Ray as a stage uses, in this process; a task starts in another folder, as on a cluster."""
+
+    class exceptions:  # noqa: N801
+        class RayTaskError(Exception):
+            def __init__(self, cause: Exception) -> None:
+                super().__init__("a long traceback")
+                self.cause = cause
+
+    def __init__(self, elsewhere: Path) -> None:
+        super().__init__("ray")
+        self.elsewhere, self.gpus = elsewhere, -1
+
+    def init(self, **options: object) -> None:
+        pass
+
+    def remote(self, num_gpus: int) -> Callable[[Callable[..., int]], types.SimpleNamespace]:
+        self.gpus = num_gpus
+        return lambda task: types.SimpleNamespace(remote=lambda *arguments: lambda: task(*arguments))
+
+    def wait(self, waiting: list[Callable[[], int]]) -> tuple[list[Callable[[], int]], list[Callable[[], int]]]:
+        return waiting[:1], waiting[1:]
+
+    def get(self, task: Callable[[], int]) -> int:
+        home = Path.cwd()
+        os.chdir(self.elsewhere)
+        try:
+            return task()
+        except Exception as error:
+            raise self.exceptions.RayTaskError(error) from error
+        finally:
+            os.chdir(home)
+
+
+def test_ray_tasks_work_in_the_stages_folder(
+    job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ray = FakeRay(tmp_path_factory.mktemp("elsewhere"))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setenv("BLEURT_ENGINE", "ray")
+    monkeypatch.setenv("BLEURT_DEVICE", "cpu")
+    assert run_job(job, Path("out"))["rows_out"] == 3
+    assert ray.gpus == 0
+    Path("b.txt").write_text("bad\n")
+    with pytest.raises(InputError, match=r"^b\.txt, line 1: holds a bad line\.$"):
+        run_job(job, Path("out"))
+
+
+def test_an_engine_that_is_unknown_or_not_installed_is_one_sentence(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BLEURT_ENGINE", "spark")
+    with pytest.raises(ParamsError, match=r"^BLEURT_ENGINE must be local or ray, not 'spark'\.$"):
+        run_job(job, Path("out"))
+    monkeypatch.setenv("BLEURT_ENGINE", "ray")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ParamsError, match="the package ray is not installed"):
+        run_job(job, Path("out"))

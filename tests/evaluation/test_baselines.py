@@ -1,9 +1,13 @@
 """Baselines by hand-checkable sentences; all are higher for better candidates."""
 
 import math
+import time
 
+import numpy
 import pytest
 
+from pipeline.core.closure import ROOT
+from pipeline.core.params import load_key
 from pipeline.evaluation.baselines import count_words, signature
 from pipeline.evaluation.names import ENCODED, Baseline
 
@@ -58,6 +62,16 @@ def test_signatures_say_how() -> None:
     assert "|nw:2|" in signature(Baseline.CHRF)
     assert signature(Baseline.TER).endswith(", negated")
     assert "rougeL" in signature(Baseline.ROUGE_L)
+
+
+def test_the_longest_texts_that_collect_lets_through_take_seconds() -> None:
+    longest = load_key(ROOT / "params.yaml", "collect")["max_words"]
+    rng = numpy.random.default_rng(0)
+    reference, candidate = (" ".join(f"w{n}" for n in rng.zipf(1.5, longest)) for _ in range(2))
+    start = time.process_time()
+    for name in COUNTING:
+        assert count_words(name, [reference], [candidate]).shape == (1,)
+    assert time.process_time() - start < 90  # TER alone takes 15 on a slow core, and 40 for 1,000 words
 
 
 def test_no_rows_give_no_scores() -> None:

@@ -29,6 +29,7 @@ def row(number: int, reference: str, candidate: str, **changes: Any) -> dict[str
         "language_pair": None,
         "system": None,
         "segment": None,
+        "year": None,
         "raw": None,
         "z": None,
         "score": float(number),

@@ -7,7 +7,7 @@ from pipeline.evaluation.published import TABLES, PublishedTable, published_tabl
 
 
 def test_cells_of_wmt17() -> None:
-    table = published_table("wmt17")
+    table = published_table(2017)
     assert table is not None and table.number == 2
     cells = {(cell.metric, cell.language_pair): cell for cell in table.cells()}
     assert (cells["BLEURT", "zh-en"].kendall, cells["BLEURT", "zh-en"].second) == (0.602, 0.814)
@@ -15,11 +15,12 @@ def test_cells_of_wmt17() -> None:
     assert ("MoverScore", "fi-en") not in cells and len(cells) == 10 * 8 - 2
 
 
-def test_other_corpora_have_none() -> None:
-    assert published_table("sample") is None
+def test_other_years_and_ratings_that_are_not_of_wmt_have_none() -> None:
+    assert published_table(2020) is None
+    assert published_table(None) is None
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.corpus)
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: str(table.year))
 def test_averages_are_the_means_of_their_rows(table: PublishedTable) -> None:
     metrics = dict.fromkeys(cell.metric for cell in table.cells())
     for metric in metrics:

@@ -35,6 +35,10 @@ def test_paired_bootstrap_is_two_sided_and_never_zero() -> None:
     assert paired_bootstrap(numpy.zeros(99)) == 1.0
 
 
+def test_paired_bootstrap_of_nothing_is_undefined() -> None:
+    assert math.isnan(paired_bootstrap(numpy.full(99, numpy.nan)))
+
+
 def rows(seed: int, count: int, noise_first: float, noise_second: float) -> Paired:
     rng = numpy.random.default_rng(seed)
     human = rng.normal(size=count)
@@ -74,6 +78,18 @@ def test_permutation_swaps_segments_whole() -> None:
     pair = rows(1, 30, 0.1, 3.0)
     whole = Paired(pair.human, pair.first, pair.second, numpy.zeros(30, dtype=int))
     assert paired_permutation([whole], 99, numpy.random.default_rng(0)) == 1.0
+
+
+def test_permutations_that_leave_tau_undefined_do_not_count() -> None:
+    # Two segments in opposite orders: swapping one makes a metric constant, swapping none or both is as extreme as the
+    # observed difference of 2.
+    human = numpy.array([1.0, 2.0])
+    opposite = Paired(human, human, -human, numpy.arange(2))
+    assert paired_permutation([opposite], 99, numpy.random.default_rng(0)) == 1.0
+
+
+def test_permutation_without_a_language_pair_is_undefined() -> None:
+    assert math.isnan(paired_permutation([], 9, numpy.random.default_rng(0)))
 
 
 def test_permutation_with_a_constant_metric_is_undefined() -> None:

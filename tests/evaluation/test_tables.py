@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 from pipeline.evaluation.comparison import compare
-from pipeline.evaluation.tables import Key, agreement_rows, darr_rule, group_rows, measure
+from pipeline.evaluation.tables import Key, agreement_rows, darr_rule, group_rows, left_out, measure
 
 
 def rated(number: int, pair: str | None, score: float, **changes: Any) -> dict[str, Any]:
@@ -17,9 +17,11 @@ def rated(number: int, pair: str | None, score: float, **changes: Any) -> dict[s
         "aspect": "adequacy",
         "language_pair": pair,
         "segment": f"s{number // 2}",
+        "year": 2018,
         "reference": f"reference {number // 2}",
         "score": score,
         "raw": None,
+        "z": score,
         **changes,
     }
 
@@ -55,6 +57,45 @@ def test_an_undefined_pair_leaves_the_average_undefined() -> None:
     assert all(math.isnan(row[name]) for row in constant for name in ("value", "low", "high"))
 
 
+@pytest.mark.parametrize(
+    ("extra", "reason"),
+    [
+        ([rated(20, "fi-en", 1.0)], "fewer than two rated segments"),
+        ([rated(20 + i, "fi-en", 3.0) for i in range(4)], "all human ratings are equal"),
+    ],
+)
+def test_a_pair_on_which_people_say_nothing_changes_no_average_and_no_comparison(
+    extra: list[dict[str, Any]], reason: str
+) -> None:
+    scores = SCORES | {"sentbleu": dict(zip(SCORES["bleurt/all"], HUMAN + SWAPPED, strict=True))}
+    wider = {
+        metric: by_row | {row["rating_id"]: float(i) for i, row in enumerate(extra)}
+        for metric, by_row in scores.items()
+    }
+    results = []
+    for rows, by_metric in ((ROWS, scores), (ROWS + extra, wider)):
+        groups = group_rows(rows, by_metric)
+        found = measure(groups, 50, 25.0, seed=1)
+        records = compare(groups, found, permutations=50, confidence=0.9, seed=1)
+        averages = [row for row in agreement_rows(found, 0.9) if row["language_pair"] == "average"]
+        results.append((str(averages), [{**record, "p_value_williams": None} for record in records]))
+    assert results[0] == results[1]
+    assert [(group.language_pair, left_out(group)) for group in groups] == [
+        ("cs-en", None),
+        ("de-en", None),
+        ("fi-en", reason),
+    ]
+    assert math.isnan(found[Key("wmt18", "adequacy", "sentbleu", "fi-en", "kendall")].value)
+
+
+def test_an_average_of_no_pair_is_undefined_and_counts_nothing() -> None:
+    groups = group_rows(ROWS[:1], SCORES)
+    found = measure(groups, 50, 25.0, seed=1)
+    average = found[Key("wmt18", "adequacy", "bleurt/all", "average", "kendall")]
+    assert math.isnan(average.value) and average.count == 0
+    assert compare(groups, found, permutations=9, confidence=0.9, seed=1) == []
+
+
 def test_intervals_hold_the_value_and_every_metric_meets_the_same_resamples() -> None:
     scores = SCORES | {"copy": SCORES["bleurt/all"]}
     found = measure(group_rows(ROWS, scores), 200, 25.0, seed=1)
@@ -73,6 +114,31 @@ def test_darr_uses_raw_ratings_of_the_same_segment() -> None:
     assert (measured.value, measured.count) == (1.0, 2)
 
 
+def test_darr_of_own_ratings_counts_points_of_100_on_any_scale() -> None:
+    # On a scale of 5: 80 and 55 points of 100, exactly the gap, and 80 and 60. 100 * (2.75 / 5) is 55.00000000000001.
+    raw = [4.0, 2.75, 4.0, 3.0, 5.0]
+    rows = [rated(i, None, r / 5, raw=r, z=None, year=None, corpus="own") for i, r in enumerate(raw)]
+    found = measure(group_rows(rows, {"m": SCORES["bleurt/all"]}), 50, 25.0, seed=1)
+    measured = found[Key("own", "adequacy", "m", "all", "darr")]
+    assert (measured.value, measured.count) == (1.0, 1)
+
+
+def test_darr_of_a_metric_that_ties_on_all_pairs_is_undefined_where_ties_are_left_out() -> None:
+    raw = [90.0, 40.0, 80.0, 50.0, 10.0]
+    rows = [rated(i, "de-en", h, raw=r, year=2017) for i, (h, r) in enumerate(zip(HUMAN, raw, strict=True))]
+    found = measure(group_rows(rows, {name: SCORES[name] for name in ("bleurt/all", "constant")}), 50, 25.0, seed=1)
+    for pair in ("de-en", "average"):
+        known, tied = (found[Key("wmt18", "adequacy", m, pair, "darr")] for m in ("bleurt/all", "constant"))
+        assert (known.value, known.count) == (1.0, 2)
+        assert math.isnan(tied.value) and numpy.isnan(tied.resamples).all() and tied.count == 0
+
+
+def test_equal_segment_numbers_of_different_references_are_different_segments() -> None:
+    rows = [rated(i, "de-en", h, segment="1", reference="ab"[i % 2]) for i, h in enumerate(HUMAN)]
+    (group,) = group_rows(rows, {"m": SCORES["bleurt/all"]})
+    assert group.segments.tolist() == [0, 1, 0, 1, 0]
+
+
 def test_rows_without_segment_or_language_pair_group_by_reference() -> None:
     rows = [rated(i, None, h, segment=None) for i, h in enumerate(HUMAN)]
     (group,) = group_rows(rows, {"m": SCORES["bleurt/all"]})
@@ -81,8 +147,9 @@ def test_rows_without_segment_or_language_pair_group_by_reference() -> None:
 
 
 def test_darr_rule_changed_in_2018() -> None:
-    assert darr_rule("wmt17", 25.0) == (0.0, False)
-    assert darr_rule("wmt19", 25.0) == (25.0, True)
+    assert darr_rule(2017, 25.0) == (0.0, False)
+    assert darr_rule(2018, 25.0) == (25.0, True)
+    assert darr_rule(None, 25.0) == (25.0, True)
 
 
 def test_comparisons_name_rivals_and_skip_undefined_baselines() -> None:

@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from tiny_filler import save_tiny_filler
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from pipeline.core.errors import ModelError
-from pipeline.model.checkpoint import HEADS, TARGETS, keep_heads, load_tokenizer, new_metric, save_metric, save_targets
+from pipeline.core.errors import ModelError, ParamsError, StorageError
+from pipeline.model.checkpoint import HEADS, TARGETS, keep_heads, new_metric, save_metric, save_targets
+from pipeline.model.loading import load_tokenizer
 from pipeline.model.pairs import encode_pairs
 from pipeline.model.predict import predict
 from pipeline.model.targets import Scaling
@@ -77,3 +79,50 @@ def test_damaged_weights_are_one_sentence(start: Path) -> None:
     (start / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(ModelError, match="cannot be loaded"):
         predict(start, ["a"], ["b"], max_tokens=16, batch_tokens=64)
+
+
+def without(folder: Path, name: str) -> None:
+    """Take one tensor out of the weights in `folder`."""
+    weights = load_file(folder / "model.safetensors")
+    del weights[name]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_a_checkpoint_without_its_head_is_not_scored_with_a_random_one(start: Path) -> None:
+    without(start, "classifier.weight")
+    with pytest.raises(ModelError, match=r"1 weights of .* are missing or of another shape, .* classifier\.weight\.$"):
+        predict(start, ["a"], ["b"], max_tokens=16, batch_tokens=64)
+    assert new_metric(str(start), ["adequacy"], 0.1, seed=5).classifier.weight.shape == (1, 16)
+
+
+def test_an_encoder_with_a_hole_is_not_trained(start: Path) -> None:
+    without(start, "bert.encoder.layer.0.output.dense.weight")
+    with pytest.raises(ModelError, match=r"the first is bert\.encoder\.layer\.0\.output\.dense\.weight\.$"):
+        new_metric(str(start), ["adequacy"], 0.1, seed=5)
+
+
+def test_a_folder_without_a_config_is_one_sentence(start: Path) -> None:
+    (start / "config.json").unlink()
+    for load in (lambda: predict(start, ["a"], ["b"], 16, 64), lambda: new_metric(str(start), ["a"], 0.1, 5)):
+        with pytest.raises(ModelError, match=f"^{start}: cannot be loaded "):
+            load()
+
+
+def test_pairs_longer_than_the_model_are_refused_by_key(start: Path) -> None:
+    for wrong in (4, 1000):
+        with pytest.raises(ParamsError, match=rf"^evaluate\.max_tokens: must lie between 5 and \d+ .* not {wrong}\.$"):
+            predict(start, ["a"], ["b"], max_tokens=wrong, batch_tokens=64)
+
+
+def test_a_full_disk_leaves_no_half_of_the_weights(start: Path, tmp_path: Path) -> None:
+    model, tokenizer = new_metric(str(start), ["adequacy"], 0.1, seed=5), load_tokenizer(start)
+
+    def cut(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    model.save_pretrained = cut
+    with pytest.raises(StorageError, match=r"model\.safetensors: could not be written, the disk is full\.$"):
+        save_metric(model, tokenizer, tmp_path / "full")
+    assert list((tmp_path / "full").iterdir()) == []

@@ -51,3 +51,16 @@ def test_a_package_with_other_weights_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_a_package_that_is_not_installed_is_named() -> None:
     with pytest.raises(ModelError, match="package:no-such-package: the package is not installed"):
         locate("package:no-such-package")
+
+
+def test_a_revision_behind_a_hub_name_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = []
+
+    def download(name: str, revision: str | None, allow_patterns: list[str]) -> str:
+        asked.append((name, revision))
+        return str(tmp_path)
+
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    assert locate("owner/name@v1.0") == locate("owner/name") == tmp_path
+    assert asked == [("owner/name", "v1.0"), ("owner/name", None)]

@@ -11,6 +11,7 @@ from tiny_marian import TEXTS, save_tiny_marian
 from transformers import BertConfig, BertModel, MarianMTModel, MarianTokenizer
 
 from pipeline.core.errors import ModelError
+from pipeline.model import translation as module
 from pipeline.model.translation import Translator, _decoding_limit, converted, language_token
 
 
@@ -187,3 +188,27 @@ def test_workers_that_convert_at_once_agree(tmp_path):
         names = pool.starmap(_convert, [(model, tmp_path)] * 3)
     assert len(set(names)) == 1
     assert [p.name for p in (tmp_path / ".work" / "ctranslate2").iterdir()] == [names[0]]
+
+
+def test_translation_falls_back_to_the_cpu_with_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module._gpu_translates.cache_clear()
+    monkeypatch.setattr(module, "CUBLAS", "libcublas-that-is-not-here.so")
+    assert [module._gpu_translates() for _ in range(2)] == [False, False]
+    assert capsys.readouterr().out == (
+        "translating on the CPU: CTranslate2 needs libcublas-that-is-not-here.so, which cannot be loaded here\n"
+    )
+    module._gpu_translates.cache_clear()
+
+
+def test_a_translator_that_is_not_whole_is_one_sentence(tmp_path: Path) -> None:
+    folder = save_tiny_marian(tmp_path / "model")
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[:1000])
+    with pytest.raises(ModelError, match=f"^{folder}: cannot be loaded "):
+        Translator(folder)
+    (folder / "model.safetensors").write_bytes(whole)
+    (folder / "config.json").unlink()
+    with pytest.raises(ModelError, match=f"^{folder}: cannot be loaded "):
+        Translator(folder)

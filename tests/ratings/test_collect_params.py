@@ -18,7 +18,7 @@ CORPUS = {
     "test_fraction": 0.25,
     "scale": 100,
 }
-SECTION = {"corpora": [CORPUS], "validation_fraction": 0.1, "rows_per_shard": 1000, "seed": 1}
+SECTION = {"corpora": [CORPUS], "validation_fraction": 0.1, "max_words": 512, "rows_per_shard": 1000, "seed": 1}
 
 
 def test_a_good_section_loads() -> None:
@@ -55,6 +55,7 @@ def test_a_bad_corpus_is_refused(change: dict[str, object], message: str) -> Non
         ({"corpora": [CORPUS, CORPUS]}, "names must be there and unique"),
         ({"corpora": []}, "names must be there and unique"),
         ({"validation_fraction": 1}, r"validation_fraction: must be in \[0, 1\), not 1.0"),
+        ({"max_words": 0}, "max_words: must be at least 1, not 0"),
         ({"rows_per_shard": 0}, "rows_per_shard: must be at least 1, not 0"),
     ],
 )

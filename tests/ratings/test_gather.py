@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.core.errors import InputError
+from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import list_shards, read_rows
-from pipeline.ratings.gather import LEAK, collect
+from pipeline.ratings.gather import LEAK, TOO_LONG, collect
 from pipeline.ratings.params import CollectParams, Corpus, Layout, Split
 from pipeline.ratings.splits import normalised
 
@@ -20,7 +20,7 @@ Make = Callable[..., Corpus]
 
 
 def params(*corpora: Corpus, validation: float = 0.0, rows: int = 1000) -> CollectParams:
-    return CollectParams(corpora, validation, rows, 1)
+    return CollectParams(corpora, validation, 512, rows, 1)
 
 
 def own(write: Write, file: Path, *rows: tuple[str, str]) -> Path:
@@ -103,6 +103,30 @@ def test_a_corpus_of_which_nothing_is_left_is_said(tmp_path: Path, write: Write,
     file = own(write, tmp_path / "a.tsv", ("One.", ""))
     with pytest.raises(InputError, match=r"no rating of corpus c is left \(1 dropped: language pair not chosen\)"):
         collect(params(corpus(Layout.OWN, file, language_pairs=("de-en",))), tmp_path / "out")
+
+
+def test_rows_with_long_texts_are_dropped_and_counted(tmp_path: Path, write: Write, corpus: Make) -> None:
+    fits, long, longest = (" ".join(["word"] * count) for count in (512, 513, 10_000))
+    rows = [(fits, [], fits), ("a", [], longest), (long, [], "b"), ("c", [long], "d")]
+    lines = [
+        json.dumps({"reference": reference, "references": others, "candidate": candidate, "score": 50})
+        for reference, others, candidate in rows
+    ]
+    file = write(tmp_path / "a.jsonl", "\n".join(lines) + "\n")
+    counts = collect(params(corpus(Layout.OWN, file)), tmp_path / "out")
+    assert (counts["rows_in"], counts["rows_out"], counts["dropped"]) == (4, 1, {TOO_LONG: 3})
+    (row,) = read_rows(tmp_path / "out", RATINGS)
+    assert (row["rating_id"], row["candidate"]) == ("c/1", fits)
+
+
+def test_a_test_split_of_several_years_is_refused(tmp_path: Path, write: Write, corpus: Make) -> None:
+    rows = "".join(f"de-en,s{year},m,r{year},0.5,50,{year}\n" for year in (2017, 2019, 2018))
+    file = write(tmp_path / "a.csv", "lp,src,mt,ref,score,raw,year\n" + rows)
+    with pytest.raises(ParamsError, match=r"^collect\.corpora, 'c': .* several years \(2017, 2018, 2019\); make each"):
+        collect(params(corpus(Layout.HUB, file, split=Split.TEST)), tmp_path / "out")
+    collect(params(corpus(Layout.HUB, file)), tmp_path / "train")
+    collect(params(corpus(Layout.HUB, file, split=Split.TEST, years=(2019,))), tmp_path / "test")
+    assert [row["year"] for row in read_rows(tmp_path / "test", RATINGS)] == [2019]
 
 
 def test_real_data_of_all_years(tmp_path: Path, real_data: Path, corpus: Make) -> None:

@@ -26,6 +26,7 @@ FULL = Rating(
     language_pair="de-en",
     system="S1",
     segment="7",
+    year=None,
     raw=80.0,
     z=None,
     score=0.8,
@@ -87,6 +88,16 @@ def test_several_files_have_keys_of_their_own(tmp_path: Path, write: Write, corp
     assert [(rating.key, rating.reference) for rating in ratings] == [("1/2", "a.csv"), ("2/2", "b.csv")]
 
 
+def test_a_missing_reference_is_blamed_on_its_own_line(tmp_path: Path, write: Write, corpus: Make) -> None:
+    good = '{"reference": "a", "candidate": "b", "score": 1}\n'
+    file = write(tmp_path / "a.jsonl", good * 2 + '{"candidate": "b", "score": 1}\n')
+    with pytest.raises(InputError, match=r"a\.jsonl, line 3: the column is missing: 'reference'"):
+        load_own(corpus(Layout.OWN, file))
+    file = write(tmp_path / "a.tsv", "candidate\tscore\nb\t1\n")
+    with pytest.raises(InputError, match=r"a\.tsv, line 1: the column is missing: 'reference'"):
+        load_own(corpus(Layout.OWN, file))
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -99,6 +110,7 @@ def test_several_files_have_keys_of_their_own(tmp_path: Path, write: Write, corp
         ('{"reference": "a", "candidate": "b", "score": "good"}', "line 1: score is not a number: 'good'"),
         ('{"reference": "a", "candidate": "b", "score": ""}', "line 1: score is not a number: ''"),
         ('{"reference": "a", "candidate": "b", "score": null}', "line 1: score is not a number"),
+        ('{"reference": "a", "candidate": "b", "score": "5_0"}', "line 1: score is not a number: '5_0'"),
         ('{"reference": "a", "candidate": "b", "score": true}', "line 1: score is not a number: True"),
         ('{"reference": "a", "candidate": "b", "score": NaN}', "line 1: score is not finite: nan"),
         ('{"reference": "a", "candidate": "b", "score": "-inf"}', "line 1: score is not finite: '-inf'"),

@@ -11,7 +11,7 @@ from pipeline.ratings.splits import components, hold_out, keys_of, normalised
 
 
 def rating(reference: str, source: str | None = None, others: tuple[str, ...] = ()) -> Rating:
-    return Rating("1", "adequacy", reference, others, "x", source, None, None, None, 50.0, None, 0.5)
+    return Rating("1", "adequacy", reference, others, "x", source, None, None, None, None, 50.0, None, 0.5)
 
 
 def test_strings_are_compared_without_case_width_and_spaces() -> None:

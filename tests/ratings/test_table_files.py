@@ -48,6 +48,7 @@ def test_a_10000_word_field_is_read(tmp_path: Path, write: Write) -> None:
         ("a.csv", b'x\n"abc\n', r"a\.csv, line 2: not well-formed \(.*\)\."),
         ("a.csv", b"x\nok\ncaf\xe9\n", r"a\.csv, line 3: not valid UTF-8: 'caf\\udce9'\."),
         ("a.tsv", b"x\ty\n1\t2\t3\n", r"a\.tsv, line 2: has 3 fields, but the header 2\."),
+        ("a.tsv", b'x\n"Stop!"\n"He said ""no""."\n', r"a\.tsv, line 3: looks quoted; save it unquoted or as CSV: "),
         ("a.jsonl", b'{"x": 1}\n{"x": \n', r"""a\.jsonl, line 2: not valid JSON: '\{"x":'\."""),
         ("a.jsonl", b'{"x": 1}\n[1]\n', r"a\.jsonl, line 2: must be an object: \[1\]\."),
         ("a.jsonl", b'{"x": 1}\n{"y": 1}\n', r"a\.jsonl, line 2: the column is missing: 'x'\."),

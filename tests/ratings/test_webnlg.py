@@ -46,7 +46,7 @@ def test_a_candidate_makes_a_row_for_each_aspect(folder: Path, corpus: Make) -> 
     first, last = ratings[0], ratings[-1]
     assert [rating.candidate for rating in ratings[3:]] == [""] * 6
     assert (first.reference, first.other_references, first.candidate) == ("c is d .", (), "c d")
-    assert (first.source, first.segment, first.system, first.z) == ("C | is | d", "27", "adapt", None)
+    assert (first.source, first.segment, first.system, first.z, first.year) == ("C | is | d", "27", "adapt", None, None)
     assert (last.reference, last.other_references, last.candidate) == ("a is b .", ("b , that is a .",), "")
 
 

@@ -61,6 +61,7 @@ def test_rows_join_ratings_and_texts(flat: Path, corpus: Make) -> None:
         ("de-en/3", "y.2+x.1", "1", "A cat.", "The cat.", "Eine Katze.", 1.5),
         ("de-en/4", "x.1+gone.3", "2", "A dog.", "", "Ein Hund.", 0.25),
     ]
+    assert {rating.year for rating in loaded.ratings} == {2017}
     assert loaded.dropped == {
         "rated as one output of several systems, which differ": 1,
         "language pair not chosen": 1,

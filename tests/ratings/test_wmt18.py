@@ -47,6 +47,7 @@ def test_2018_joins_ratings_and_texts_and_repairs_names(parts18: tuple[Path, Pat
         ("fi-en/6", "nmt.1", "2", "r2", "", "s2"),
     ]
     assert [(r.raw, r.z, r.score) for r in loaded.ratings] == [(55.5, 0.25, 0.25), (10, -1.5, -1.5), (0, -2, -2)]
+    assert {rating.year for rating in loaded.ratings} == {2018}
     assert loaded.dropped == {"HUMAN or RBMT.6722, which WMT leaves out": 2, "no texts of the language pair": 1}
     to_english = load_wmt18(corpus(Layout.WMT18, *parts18, language_pairs=("*-en",)), 2018)
     assert to_english.ratings == loaded.ratings
@@ -62,6 +63,15 @@ def test_2018_from_a_folder_of_the_published_archives(parts18: tuple[Path, Path]
         with tarfile.open(downloads / name, "w:gz") as tar:
             tar.add(folder, arcname=folder.name)
     assert load_wmt18(corpus(Layout.WMT18, downloads), 2018) == load_wmt18(corpus(Layout.WMT18, *parts18), 2018)
+
+
+def test_archives_beside_their_unpacked_folders_change_nothing(parts18: tuple[Path, Path], corpus: Make) -> None:
+    ratings, texts = parts18
+    expected = load_wmt18(corpus(Layout.WMT18, ratings, texts), 2018)
+    for folder, ending in ((ratings, ".tar.gz"), (texts, ".tgz")):
+        with tarfile.open(folder.with_name(folder.name + ending), "w:gz") as tar:
+            tar.add(folder, arcname=folder.name)
+    assert load_wmt18(corpus(Layout.WMT18, ratings.parent), 2018) == expected
 
 
 def test_2019_takes_the_turkle_ratings_of_zh_en_and_cuts_the_suffix(tmp_path: Path, write: Write, corpus: Make) -> None:

@@ -41,6 +41,7 @@ def test_parallel_lines_become_rows(folder: Path, corpus: Make) -> None:
         ("de-en/2", "A dog.", "", "Ein Hund.", -1.25, -1.25, None),
         ("en-ru/1", "Кот.", "Кошка.", None, 1.0, 1.0, None),
     ]
+    assert {rating.year for rating in loaded.ratings} == {2015}
     assert loaded.dropped == Counter()
 
 

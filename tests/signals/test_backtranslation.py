@@ -1,5 +1,7 @@
 """The likelihood signal against transformers' own forward pass, on tiny random Marian models."""
 
+import dataclasses
+
 import numpy
 import pyarrow
 import pytest
@@ -18,7 +20,8 @@ def params(tmp_path, monkeypatch):
     monkeypatch.setenv("BLEURT_DEVICE", "cpu")
     many = str(save_tiny_marian(tmp_path / "many", (">>fra<<", ">>deu<<"), seed=2, end_bias=5.0))
     back = [str(save_tiny_marian(tmp_path / name, seed=seed)) for name, seed in (("fr-en", 3), ("de-en", 4))]
-    return Params({"fr": Pivot(many, back[0]), "de": Pivot(many, back[1])}, beam_width=2, batch_sentences=4)
+    pivots = {"fr": Pivot(many, back[0]), "de": Pivot(many, back[1])}
+    return Params(language="en", pivots=pivots, beam_width=2, batch_sentences=4)
 
 
 def table(references: list[str], candidates: list[str]) -> pyarrow.Table:
@@ -52,7 +55,7 @@ def test_four_columns_equal_transformers(params):
 
 def test_values_do_not_depend_on_the_batch_or_the_other_rows(params):
     whole = score(table(list(TEXTS), list(TEXTS[::-1])), params)
-    alone = score(table([TEXTS[1]], [TEXTS[4]]), Params(params.pivots, 2, 1))
+    alone = score(table([TEXTS[1]], [TEXTS[4]]), dataclasses.replace(params, batch_sentences=1))
     assert alone[0].tolist() == pytest.approx(whole[1].tolist(), abs=1e-5)
 
 
@@ -85,6 +88,34 @@ def test_models_are_each_named_once(params):
     assert sorted(folder.name for folder in models(params)) == ["de-en", "fr-en", "many"]
 
 
-def test_other_pivots_are_refused(params):
-    with pytest.raises(ParamsError, match=r"pivots: must have the keys fr and de, not \['fr'\]"):
-        Params({"fr": params.pivots["fr"]}, 2, 4)
+def test_pivots_give_their_columns_in_the_order_written(params):
+    pairs = table(list(TEXTS[:3]), list(TEXTS[3:]))
+    swapped = dataclasses.replace(params, pivots=dict(reversed(params.pivots.items())))
+    assert score(pairs, swapped).tolist() == score(pairs, params)[:, [2, 3, 0, 1]].tolist()
+
+
+def test_the_texts_language_is_asked_of_the_way_back(params, monkeypatch):
+    asked = []
+    real = Translator.log_likelihood
+
+    def noting(self, sources, targets, language, batch_sentences):
+        asked.append(language)
+        return real(self, sources, targets, language, batch_sentences)
+
+    monkeypatch.setattr(Translator, "log_likelihood", noting)
+    score(table(["a cat"], ["a dog"]), dataclasses.replace(params, language="it"))
+    assert asked == ["it", "it"]
+
+
+@pytest.mark.parametrize(("language", "pivots", "named"), [("en", ["fr"], "fr"), ("de", ["fr", "de"], "fr, de")])
+def test_other_than_two_foreign_pivots_are_refused(params, language, pivots, named):
+    with pytest.raises(ParamsError) as caught:
+        dataclasses.replace(params, language=language, pivots={name: params.pivots[name] for name in pivots})
+    problem = f"must be two languages other than {language}, not {named}."
+    assert str(caught.value) == f"label.backtranslation.pivots: {problem}"
+
+
+@pytest.mark.parametrize("key", ["beam_width", "batch_sentences"])
+def test_sizes_below_one_are_refused(params, key):
+    with pytest.raises(ParamsError, match=rf"^label\.backtranslation\.{key}: must be at least 1, not 0\.$"):
+        dataclasses.replace(params, **{key: 0})

@@ -1,8 +1,9 @@
 """BERTScore by hand and against the package bert-score on the same model."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import bert_score
 import numpy
@@ -108,6 +109,36 @@ def test_blocks_and_batches_change_nothing_and_encode_each_text_once(
     assert sorted(encoded) == list(range(len({*sentences[0], *sentences[1]})))
 
 
+def test_vectors_are_dropped_after_the_last_row_of_their_reference(
+    tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    references = ["the old town", "a river", "a house"] * 3  # as techniques come: each makes a pair of every segment
+    candidates = [f"{text} {word}" for word in ("is", "was", "near") for text in references[:3]]
+    whole = bertscore(references, candidates, params(tiny_encoder))
+    held: list[int] = []
+    make = module._blocks
+
+    def watched(*arguments: Any) -> Iterator[tuple[list[int], dict[int, Matrix]]]:
+        for rows, matrices in make(*arguments):
+            held.append(len(matrices))
+            yield rows, matrices
+
+    monkeypatch.setattr(module, "BLOCK_PAIRS", 3)
+    monkeypatch.setattr(module, "_blocks", watched)
+    assert numpy.abs(bertscore(references, candidates, params(tiny_encoder)) - whole).max() < 1e-6
+    assert held == [4, 4, 4]  # one reference and its three candidates
+
+
+def test_a_texts_vectors_hold_no_other_texts_memory(tiny_encoder: Path) -> None:
+    encoder = load_encoder(tiny_encoder, 2, "cpu")
+    encoded = encoder.tokenize(["a", "the old town near the river"])
+    found = module._embed(encoder, encoded, torch.ones(len(encoder.tokenizer)), [0, 1], batch_tokens=1000)
+    assert {text: matrix.vectors.untyped_storage().nbytes() for text, matrix in found.items()} == {
+        0: 3 * 32 * 4,  # [CLS] a [SEP], 32 wide, float32
+        1: 8 * 32 * 4,
+    }
+
+
 def test_a_segment_of_ten_thousand_words_is_cut_at_the_models_length(tiny_encoder: Path) -> None:
     long, cut = "the old " * 5000, "the old " * 19  # 38 words and two special tokens
     found = bertscore([long, cut], ["the old", "the old"], params(tiny_encoder))
@@ -117,9 +148,9 @@ def test_a_segment_of_ten_thousand_words_is_cut_at_the_models_length(tiny_encode
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"baseline": (0.1, 0.2)}, r"bertscore\.baseline: must be three numbers below 1, not \[0\.1, 0\.2\]\."),
-        ({"baseline": (0.1, 0.2, 1.0)}, r"bertscore\.baseline: must be three numbers below 1, not"),
-        ({"batch_tokens": 0}, r"bertscore\.batch_tokens: must be at least 1, not 0\."),
+        ({"baseline": (0.1, 0.2)}, r"^label\.bertscore\.baseline: must be three numbers below 1, not \[0\.1, 0\.2\]\."),
+        ({"baseline": (0.1, 0.2, 1.0)}, r"^label\.bertscore\.baseline: must be three numbers below 1, not"),
+        ({"batch_tokens": 0}, r"^label\.bertscore\.batch_tokens: must be at least 1, not 0\."),
     ],
 )
 def test_impossible_params_are_refused_by_name(tmp_path: Path, change: dict[str, object], message: str) -> None:

@@ -7,7 +7,9 @@ import numpy
 import pytest
 import sacrebleu
 
-from pipeline.signals.bleu import bleu, token_bleu
+from pipeline.signals.bleu import Params, bleu, token_bleu
+
+ENGLISH = Params("en")
 
 
 def test_one_wrong_word_of_four_by_hand() -> None:
@@ -34,17 +36,30 @@ def test_a_short_candidate_pays_brevity_and_a_long_one_does_not() -> None:
 
 
 def test_text_is_tokenized_as_moses_does_and_keeps_its_case() -> None:
-    values = bleu(['Stop , "now" .', "It's 3.5% of 1,000."], ['Stop, "now".', "it's 3.5% of 1,000."])
+    values = bleu(['Stop , "now" .', "It's 3.5% of 1,000."], ['Stop, "now".', "it's 3.5% of 1,000."], ENGLISH)
     assert values[0, 0] == 1
     # It 's 3.5 % of 1,000 . are seven tokens, the first differs: 6, 5, 4, 3 of 7, 6, 5, 4
     assert values[1, 0] == pytest.approx((7 / 8 * 6 / 7 * 5 / 6 * 4 / 5) ** 0.25, abs=1e-6)
 
 
+def test_the_language_decides_the_tokens() -> None:
+    # l' eau in French, l 'eau in English, against eau: 1 or 0 of 2 unigrams, 0 of 1 bigrams
+    assert bleu(["eau"], ["l'eau"], Params("fr"))[0, 0] == pytest.approx((2 / 3 * 1 / 2) ** 0.25, abs=1e-6)
+    assert bleu(["eau"], ["l'eau"], ENGLISH)[0, 0] == pytest.approx((1 / 3 * 1 / 2) ** 0.25, abs=1e-6)
+
+
+@pytest.mark.parametrize("language", ["ja", "zh"])
+def test_characters_are_the_tokens_where_words_are_not_separated(language: str) -> None:
+    # one of five differs, the last: 4, 3, 2, 1 of 5, 4, 3, 2
+    values = bleu(["北京很大。"], ["北京很大！"], Params(language))
+    assert values[0, 0] == pytest.approx((5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** 0.25, abs=1e-6)
+
+
 def test_empty_and_equal_candidates() -> None:
-    values = bleu(["a b", "a b", "a", "a b"], ["", "  ", "a", "a b"])
+    values = bleu(["a b", "a b", "a", "a b"], ["", "  ", "a", "a b"], ENGLISH)
     assert values.dtype == numpy.float32
     assert values.tolist() == [[0], [0], [1], [1]]
-    assert bleu([], []).shape == (0, 1)
+    assert bleu([], [], ENGLISH).shape == (0, 1)
 
 
 def test_orders_two_to_four_agree_with_sacrebleu_and_unigrams_are_the_known_difference() -> None:
@@ -69,4 +84,4 @@ def test_orders_two_to_four_agree_with_sacrebleu_and_unigrams_are_the_known_diff
 
 def test_lists_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        bleu(["a", "b"], ["a"])
+        bleu(["a", "b"], ["a"], ENGLISH)

@@ -72,7 +72,7 @@ def test_reference_and_candidate_are_not_exchanged(tmp_path: Path, tiny_encoder:
     encoder = bertscore.Params(str(tiny_encoder), layer=2, idf=False, baseline=None, batch_tokens=64)
     classifier = entailment.Params(str(tiny_classifier), batch_tokens=64)
     direct = {
-        "bleu": (bleu.Params(), bleu.bleu([z], [c])),
+        "bleu": (bleu.Params("en"), bleu.bleu([z], [c], bleu.Params("en"))),
         "rouge": (rouge.Params(n=1), rouge.rouge([z], [c], rouge.Params(n=1))),
         "bertscore": (encoder, bertscore.bertscore([z], [c], encoder)),
         "entailment": (classifier, entailment.entailment([z], [c], classifier)),
@@ -84,10 +84,10 @@ def test_reference_and_candidate_are_not_exchanged(tmp_path: Path, tiny_encoder:
         assert found == pytest.approx(expected[0].tolist(), abs=1e-6), signal
 
 
-@pytest.mark.parametrize("signal", ["bleu", "flag"])
-def test_a_shard_without_rows_gives_one(signal: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("signal", "params"), [("bleu", bleu.Params("en")), ("flag", flag.Params())])
+def test_a_shard_without_rows_gives_one(signal: str, params: object, tmp_path: Path) -> None:
     write_shard(tmp_path / "part-00000.parquet", pairs([]))
-    outcome = label_shard(signal, 0, [tmp_path / "part-00000.parquet"], load_signal(signal).Params())
+    outcome = label_shard(signal, 0, [tmp_path / "part-00000.parquet"], params)
     assert outcome.table.num_rows == 0
     assert outcome.table.schema == signal_schema(signal)
 
@@ -95,14 +95,14 @@ def test_a_shard_without_rows_gives_one(signal: str, tmp_path: Path) -> None:
 def test_a_value_that_is_not_finite_is_our_defect(shard: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bleu, "score", lambda pairs, params: numpy.array([[1], [numpy.nan], [0]], numpy.float32))
     with pytest.raises(AssertionError, match="bleu: a value is not finite in shard 7"):
-        label_shard("bleu", 7, [shard], bleu.Params())
+        label_shard("bleu", 7, [shard], bleu.Params("en"))
 
 
 def test_a_damaged_or_foreign_shard_is_an_input_error(shard: Path, tmp_path: Path) -> None:
     foreign = tmp_path / "part-00001.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"reference": ["a"]}), foreign)
     with pytest.raises(InputError, match=f"^{foreign}: the column is missing: 'pair_id'\\.$"):
-        label_shard("bleu", 0, [foreign], bleu.Params())
+        label_shard("bleu", 0, [foreign], bleu.Params("en"))
     shard.write_bytes(shard.read_bytes()[: shard.stat().st_size // 2])
     with pytest.raises(InputError, match=f"^{shard}: not a whole Parquet file "):
-        label_shard("bleu", 0, [shard], bleu.Params())
+        label_shard("bleu", 0, [shard], bleu.Params("en"))

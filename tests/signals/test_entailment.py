@@ -83,7 +83,9 @@ def test_other_labels_are_refused(labels: dict[int, str]) -> None:
 def test_an_encoder_without_a_classifier_is_refused(tiny_encoder: Path) -> None:
     with pytest.raises(ModelError) as caught:
         entailment(["a"], ["a"], Params(str(tiny_encoder), 64))
-    sentence = "2 weights of BertForSequenceClassification are missing, the first is classifier.bias."
+    sentence = (
+        "2 weights of BertForSequenceClassification are missing or of another shape, the first is classifier.bias."
+    )
     assert str(caught.value) == f"{tiny_encoder}: {sentence}"
 
 
@@ -96,5 +98,5 @@ def test_a_folder_without_a_tokenizer_is_refused(tiny_classifier: Path, tmp_path
 
 
 def test_impossible_params_are_refused_by_name() -> None:
-    with pytest.raises(ParamsError, match=r"^entailment\.batch_tokens: must be at least 1, not 0\.$"):
+    with pytest.raises(ParamsError, match=r"^label\.entailment\.batch_tokens: must be at least 1, not 0\.$"):
         Params("x", batch_tokens=0)

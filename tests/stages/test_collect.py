@@ -24,6 +24,7 @@ profiles:
           scale: 100
 collect:
   validation_fraction: 0.1
+  max_words: 512
   rows_per_shard: 25
   seed: 1
 """

@@ -14,7 +14,7 @@ from transformers import BertConfig, BertForSequenceClassification, BertTokenize
 from pipeline.core.errors import InputError, ModelError, ParamsError
 from pipeline.core.params import from_mapping
 from pipeline.core.records import AGREEMENT, PREDICTIONS, RATINGS
-from pipeline.core.shards import list_shards, read_rows, shard_name, table_of, write_shard
+from pipeline.core.shards import list_shards, read_rows, read_shard, shard_name, table_of, write_shard
 from pipeline.evaluation.baselines import count_words
 from pipeline.evaluation.correlation import kendall, pearson
 from pipeline.evaluation.names import Baseline
@@ -45,7 +45,7 @@ def save_checkpoint(folder: Path, seed: int) -> None:
 
 
 def rating(number: int, rng: numpy.random.Generator) -> dict[str, Any]:
-    reference = list(rng.choice(WORDS, 6))
+    reference = list(numpy.random.default_rng(number // 4).choice(WORDS, 6))
     candidate = [word if rng.random() < 0.7 else str(rng.choice(WORDS)) for word in reference]
     quality = sum(z == c for z, c in zip(reference, candidate, strict=True)) / 6
     return {
@@ -57,9 +57,10 @@ def rating(number: int, rng: numpy.random.Generator) -> dict[str, Any]:
         "other_references": [],
         "candidate": "" if number == 1 else " ".join(candidate),
         "source": None,
-        "language_pair": ("de-en", "fr-en")[number // 2 % 2],
+        "language_pair": ("de-en", "fr-en")[number // 4 % 2],
         "system": None,
         "segment": f"s{number // 4}",
+        "year": None,
         "raw": 100 * quality,
         "z": None,
         "score": quality,
@@ -127,9 +128,28 @@ def test_writes_predictions_agreement_and_comparisons(project: Path) -> None:
     assert counts == {"rows_in": 80, "rows_out": 40, "dropped": {"train split": 20, "validation split": 20}}
     method = json.loads((out / "method.json").read_text())
     assert method["settings"]["resamples"] == 50
+    assert (method["left_out"], method["years"]) == ([], {"own": None})
     assert method["signatures"]["bertscore_idf"].endswith(
         "finetune/all, layer 1, IDF over the test references, not rescaled"
     )
+
+
+def test_a_language_pair_on_which_people_say_nothing_is_told_and_not_averaged(project: Path) -> None:
+    for shard in list_shards(Path("collect")):
+        rows = [
+            {**row, "score": 0.5 if row["language_pair"] == "fr-en" else row["score"]}
+            for row in read_shard(shard, RATINGS).to_pylist()
+        ]
+        write_shard(shard, table_of(rows, RATINGS))
+    out = run("evaluate", baselines=["sentbleu"])
+    reason = "all human ratings are equal"
+    assert json.loads((out / "method.json").read_text())["left_out"] == [
+        {"corpus": "own", "aspect": "adequacy", "language_pair": "fr-en", "reason": reason}
+    ]
+    values = {(r["metric"], r["language_pair"], r["statistic"]): r for r in read_rows(out / "agreement", AGREEMENT)}
+    for metric in ("bleurt/all", "bleurt/none", "sentbleu"):
+        average, german = (values[metric, pair, "kendall"] for pair in ("average", "de-en"))
+        assert (average["value"], average["count"]) == (german["value"], 20)
 
 
 def test_a_run_that_failed_continues_and_ends_with_the_same_bytes(
@@ -151,6 +171,12 @@ def test_a_run_that_failed_continues_and_ends_with_the_same_bytes(
 def test_a_missing_checkpoint_is_named_before_any_work(project: Path) -> None:
     with pytest.raises(InputError, match=r"finetune: no trained metric no_bleu in this folder \(run finetune for it\)"):
         run("evaluate", ["all", "no_bleu"])
+    assert not Path(".work").exists()
+
+
+def test_pairs_longer_than_the_checkpoint_takes_are_refused_before_any_work(project: Path) -> None:
+    with pytest.raises(ParamsError, match=r"evaluate\.max_tokens: must lie between 5 and 32 for this model, not 33\."):
+        run("evaluate", max_tokens=33)
     assert not Path(".work").exists()
 
 

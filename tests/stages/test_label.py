@@ -19,7 +19,7 @@ from pipeline.stages.label import make_job
 PARAMS = """
 profile: tiny
 label:
-  bleu: {}
+  bleu: {language: en}
   flag: {}
 profiles:
   tiny:
@@ -121,7 +121,7 @@ def test_missing_pairs_params_and_models_fail_before_any_work(project: Path, mon
         make_job(params, "entailment", Path("pairs"))
     with pytest.raises(ParamsError, match=r"^label\.bertscore\.model: missing\.$"):
         make_job(params, "bertscore", Path("pairs"))
-    params.write_text(PARAMS.replace("bleu: {}", "bleu: {order: 4}"))
+    params.write_text(PARAMS.replace("bleu: {language: en}", "bleu: {language: en, order: 4}"))
     with pytest.raises(ParamsError, match=r"^label\.bleu\.order: unknown key"):
         make_job(params, "bleu", Path("pairs"))
 

@@ -41,7 +41,13 @@ def section(tmp_path_factory):
             "beam_width": 2,
             "batch_tokens": 300,
         },
-        "backtranslate": {"share": 1.0, "pivots": {"fr": pivot, "de": pivot}, "beam_width": 1, "batch_sentences": 8},
+        "backtranslate": {
+            "share": 1.0,
+            "language": "en",
+            "pivots": {"fr": pivot, "de": pivot},
+            "beam_width": 1,
+            "batch_sentences": 8,
+        },
         "word_drop": {"share": 0.3},
     }
 

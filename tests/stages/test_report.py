@@ -18,10 +18,13 @@ from pipeline.core.records import AGREEMENT, PAIRS, PREDICTIONS, RATINGS, SIGNAL
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.core.work import write_json
 from pipeline.evaluation.comparison import compare
+from pipeline.evaluation.names import AVERAGE
 from pipeline.evaluation.tables import agreement_rows, group_rows, measure
+from pipeline.reporting.content import pair_table
 from pipeline.reporting.figures import ticks
 from pipeline.reporting.gather import Folders, costs
 from pipeline.reporting.samples import percentiles, worst
+from pipeline.reporting.views import benchmarks
 from pipeline.stages import report as stage
 from pipeline.stages.report import ReportParams, report, show
 
@@ -29,11 +32,17 @@ HOSTILE = '<script>alert("candidate")</script> & co'
 PARAMS_FILE = """
 profile: PROFILE
 variants: [all, none]
-pretrain: {schedule: {seed: 1}}
+pretrain: {schedule: {seed: 17}}
+label: {backtranslation: {beam_width: 1}}
 profiles:
-  embedded: {report: {worst: 3, scatter_points: 10, signal_bins: 4}}
-  local: {pretrain: {schedule: {steps: 5}}, report: {worst: 3, scatter_points: 10, signal_bins: 4}}
+  embedded: {report: {worst: 3, scatter_points: 10, signal_bins: 4}, collect: CORPORA}
+  local:
+    label: {backtranslation: {pivots: {it: {to: a}, es: {to: b}}}}
+    pretrain: {schedule: {steps: 5}}
+    collect: CORPORA
+    report: {worst: 3, scatter_points: 10, signal_bins: 4}
 """
+CORPORA = "{corpora: [{name: wmt17, parts: [{path: data/own/ratings.tsv}]}]}"
 
 
 def rating(number: int) -> dict[str, Any]:
@@ -49,6 +58,7 @@ def rating(number: int) -> dict[str, Any]:
         "language_pair": ("de-en", "cs-en")[number % 2],
         "system": "s&s",
         "segment": str(number),
+        "year": 2017,
         "raw": None,
         "z": None,
         "score": float(number),
@@ -71,7 +81,9 @@ def write_evaluation(folder: Path) -> None:
     write_shard(folder / "agreement" / shard_name(0), table_of(agreement_rows(found, 0.95), AGREEMENT))
     write_json(folder / "significance.json", compare(groups, found, permutations=20, confidence=0.95, seed=1))
     settings = {"resamples": 40, "confidence": 0.95, "permutations": 20, "darr_gap": 25.0, "seed": 1}
-    write_json(folder / "method.json", {"settings": settings, "signatures": {"sentbleu": "nrefs:1|tok:13a"}})
+    left_out = {"corpus": "wmt17", "aspect": "adequacy", "language_pair": "fi-en", "reason": "all ratings are equal"}
+    method = {"signatures": {"sentbleu": "nrefs:1|tok:13a"}, "left_out": [left_out], "years": {"wmt17": 2017}}
+    write_json(folder / "method.json", {"settings": settings, **method})
     write_json(folder / "counts.json", {"rows_in": 30, "rows_out": 24, "dropped": {"train split": 6}})
     for index, (metric, scores) in enumerate(SCORES.items()):
         rows = [{"rating_id": name, "metric": metric, "score": score} for name, score in scores.items()]
@@ -112,15 +124,16 @@ def write_training(folder: Path) -> None:
             "pairs": 32,
         }
         write_json(folder / variant / "training.json", {"steps": steps, **facts})
+        write_json(folder / variant / "counts.json", {"rows_in": 40, "rows_out": 37, "dropped": {"validation": 3}})
 
 
 def folders_in(root: Path) -> Folders:
     return Folders(**{field.name: root / field.name for field in fields(Folders)})
 
 
-def make(root: Path, profile: str = "local", **changes: Any) -> str:
+def make(root: Path, profile: str = "local", corpora: str = CORPORA, **changes: Any) -> str:
     """Run the stage in `root` and return the page."""
-    (root / "params.yaml").write_text(PARAMS_FILE.replace("PROFILE", profile))
+    (root / "params.yaml").write_text(PARAMS_FILE.replace("PROFILE", profile).replace("CORPORA", corpora))
     params = from_mapping({"worst": 3, "scatter_points": 10, "signal_bins": 4} | changes, ReportParams, "report")
     report(params, root / "params.yaml", folders_in(root), root / "reports")
     return (root / "reports" / "report.html").read_text(encoding="utf-8")
@@ -187,10 +200,13 @@ def test_the_page_shows_what_ran(full: Path) -> None:
         "too short: 1,195",
         "nothing to mask: 1",
         "mask filling, span, words dropped",
-        "backtranslation fr reference candidate",
+        "backtranslation it reference candidate",
+        "backtranslation es candidate reference",
         "1 min 15 s",
         "nrefs:1|tok:13a",
         "schedule.steps",
+        "schedule.seed",
+        "Left out of the averages: fi-en (all ratings are equal).",
         "Other people’s results.",
         "59.3 /\n77.3",
         "undefined",
@@ -200,8 +216,40 @@ def test_the_page_shows_what_ran(full: Path) -> None:
     assert "Not everything has run" not in page
 
 
-def test_the_embedded_profile_is_called_a_demonstration(full: Path) -> None:
-    assert "Demonstration, not evidence." in make(full, "embedded")
+def test_a_demonstration_says_why_it_is_one(full: Path) -> None:
+    small, ours = "The run is small", "The ratings of wmt17 were written by the project itself."
+    sample = CORPORA.replace("data/own", "./data/sample")
+    found = {
+        (profile, corpora): make(full, profile, corpora)
+        for profile in ("embedded", "local")
+        for corpora in (CORPORA, sample)
+    }
+    assert {case: (small in page, ours in page) for case, page in found.items()} == {
+        ("embedded", CORPORA): (True, False),
+        ("embedded", sample): (True, True),
+        ("local", CORPORA): (False, False),
+        ("local", sample): (False, True),
+    }
+    assert [case for case, page in found.items() if "Demonstration" not in page] == [("local", CORPORA)]
+
+
+def test_variants_that_params_do_not_name_are_not_shown(full: Path) -> None:
+    for stage_folder in ("pretrain", "finetune"):
+        shutil.copytree(full / stage_folder / "all", full / stage_folder / "only_bleu")
+    assert "only_bleu" not in make(full)
+    assert sorted(f.name for f in (full / "reports" / "plots" / "finetune").iterdir()) == ["all.csv", "none.csv"]
+
+
+def test_a_metric_without_a_cell_gets_a_dash_and_counts_that_differ_a_range() -> None:
+    names = ("corpus", "aspect", "language_pair", "value", "low", "high")
+    base = dict(zip(names, ("own", "adequacy", AVERAGE, 0.5, 0.4, 0.6), strict=True))
+    cells = [("a", "kendall", 9), ("b", "kendall", 9), ("c", "kendall", 9), ("a", "darr", 1200), ("b", "darr", 7)]
+    (mark,) = benchmarks([{**base, "metric": m, "statistic": s, "count": n} for m, s, n in cells])
+    table = pair_table(mark, "darr")
+    texts = [(row["metric"], [cell.text if cell else None for cell, _ in row["cells"]]) for row in table["rows"]]
+    assert texts == [("a", ["50.0"]), ("b", ["50.0"]), ("c", [None])]
+    assert table["counts"] == {AVERAGE: "7 – 1,200"}
+    assert pair_table(mark, "kendall")["counts"] == {AVERAGE: "9"}
 
 
 def test_metrics_hold_agreement_gain_rows_and_times(full: Path) -> None:
@@ -213,7 +261,8 @@ def test_metrics_hold_agreement_gain_rows_and_times(full: Path) -> None:
     assert values["ter"] == {"kendall": None, "pearson": None, "spearman": None}
     gain = found["gain_of_pretraining"]["wmt17"]["adequacy"]["bleurt/all"]["kendall"]
     assert gain == pytest.approx(values["bleurt/all"]["kendall"] - values["bleurt/none"]["kendall"], abs=2e-6)
-    assert found["rows"] == {"extract": 5, "perturb": 4, "evaluate": 24}
+    training = {f"{name} {variant}": 37 for name in ("pretrain", "finetune") for variant in ("all", "none")}
+    assert found["rows"] == {"extract": 5, "perturb": 4, **training, "evaluate": 24}
     assert found["seconds"]["finetune all"] == 75.4
 
 
@@ -225,7 +274,8 @@ def read_csv(file: Path) -> list[dict[str, str]]:
 def test_plots_hold_what_dvc_draws(full: Path) -> None:
     make(full)
     plots = full / "reports" / "plots"
-    assert read_csv(plots / "finetune.csv")[1] == {"variant": "all", "step": "20", "loss": "1.0", "validation": "0.4"}
+    assert read_csv(plots / "finetune" / "all.csv")[1] == {"step": "20", "loss": "1.0", "validation": "0.4"}
+    assert read_csv(plots / "finetune" / "none.csv") == []
     points = read_csv(plots / "calibration.csv")
     assert len(points) == 8  # every third of 24 rows, at most 10
     assert points[0] == {"corpus": "wmt17, adequacy", "language_pair": "de-en", "human": "0.0", "metric": "99.0"}
@@ -235,7 +285,7 @@ def test_plots_hold_what_dvc_draws(full: Path) -> None:
         {"language_pair": "cs-en", "kendall": "1.0"},
         {"language_pair": "de-en", "kendall": "0.666667"},
     ]
-    bleu = [row for row in read_csv(plots / "signals.csv") if row["signal"] == "bleu"]
+    bleu = read_csv(plots / "signals" / "bleu.csv")
     assert [(row["value"], row["share"]) for row in bleu] == [
         ("0.125", "0.25"),
         ("0.375", "0.25"),
@@ -266,12 +316,13 @@ def test_the_cost_of_each_stage_is_that_of_its_last_run(full: Path, monkeypatch:
         {"out": "data/extract", "seconds": 99.0, "cpu_seconds": 1.0, "peak_bytes": 1},
         {"out": "data/extract", "seconds": 61.0, "cpu_seconds": 120.0, "peak_bytes": 3 * 2**30},
         {"out": "data/label/bleu", "seconds": 2.0, "cpu_seconds": 2.0, "peak_bytes": 2**20},
+        {"out": "data/pretrain/only_bleu", "seconds": 50.0, "cpu_seconds": 50.0, "peak_bytes": 1},
         {"out": "elsewhere", "seconds": 7000.0, "cpu_seconds": 7000.0, "peak_bytes": 1},
     ]
     (full / ".work").mkdir()
     (full / ".work" / "times.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     folders = Folders(**{field.name: Path("data") / field.name for field in fields(Folders)})
-    found = [(cost.stage, cost.seconds) for cost in costs(folders)]
+    found = [(cost.stage, cost.seconds) for cost in costs(folders, ["all"])]
     assert found == [("extract", 61.0), ("label bleu", 2.0)]
 
 
@@ -281,7 +332,8 @@ def test_with_nothing_at_all_there_is_still_a_report(tmp_path: Path) -> None:
     assert "No training run was found." in page
     found = json.loads((tmp_path / "reports" / "metrics.json").read_text())
     assert found == {"agreement": {}, "gain_of_pretraining": {}, "rows": {}, "seconds": {}}
-    assert read_csv(tmp_path / "reports" / "plots" / "signals.csv") == []
+    assert not (tmp_path / "reports" / "plots" / "signals").exists()
+    assert read_csv(tmp_path / "reports" / "plots" / "calibration.csv") == []
 
 
 def test_without_a_trained_metric_baselines_are_still_shown(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """Round trips through pivots: which segments, which models, what is dropped."""
 
+import dataclasses
+
 import numpy
 import pytest
 from tiny_marian import TEXTS, save_tiny_marian
@@ -17,7 +19,7 @@ def params(tmp_path, monkeypatch):
     to = str(save_tiny_marian(tmp_path / "to", (">>fra<<", ">>deu<<"), seed=2))
     back = str(save_tiny_marian(tmp_path / "back", (">>fra<<", ">>deu<<"), seed=3))
     pivots = {"fr": Pivot(to, back), "de": Pivot(to, back)}
-    return BacktranslateParams(share=1.0, pivots=pivots, beam_width=2, batch_sentences=4)
+    return BacktranslateParams(share=1.0, language="en", pivots=pivots, beam_width=2, batch_sentences=4)
 
 
 def seeded() -> numpy.random.Generator:
@@ -35,7 +37,7 @@ def test_candidates_are_round_trips_of_their_own_segment_and_pivot(params):
 
 
 def test_share_is_drawn_for_each_pivot(params):
-    half = BacktranslateParams(0.5, params.pivots, 1, 4)
+    half = dataclasses.replace(params, share=0.5, beam_width=1)
     attempts = backtranslate(TEXTS * 4, half, seeded())
     by_pivot = {p: [a.segment for a in attempts if a.pivot == p] for p in ("fr", "de")}
     assert [len(segments) for segments in by_pivot.values()] == [12, 12]
@@ -47,6 +49,20 @@ def test_segments_without_a_whole_translation_are_named(params):
     assert reasons == [Reason.EMPTY_TRANSLATION, Reason.TOO_LONG, None] * 2
 
 
+def test_the_way_back_translates_into_the_texts_language(params):
+    pivot = params.pivots["fr"]
+    german = dataclasses.replace(params, language="de", pivots={"fr": pivot})
+    candidates = [attempt.candidate for attempt in backtranslate(TEXTS, german, seeded())]
+    there = load_translator(pivot.to).translate(TEXTS, "fr", 2, 4)
+    assert candidates == load_translator(pivot.back).translate(there, "de", 2, 4)
+    assert candidates != load_translator(pivot.back).translate(there, "en", 2, 4)
+
+
+def test_the_texts_own_language_is_no_pivot(params):
+    with pytest.raises(ParamsError, match=r"^perturb\.backtranslate\.pivots: de is the segments' own language\.$"):
+        dataclasses.replace(params, language="de")
+
+
 def test_beam_width_zero_is_refused(params):
     with pytest.raises(ParamsError, match=r"^perturb.backtranslate.beam_width: must be at least 1, not 0.$"):
-        BacktranslateParams(1.0, params.pivots, 0, 4)
+        dataclasses.replace(params, beam_width=0)

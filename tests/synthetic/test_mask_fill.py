@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import shutil
 from collections import Counter
 
 import numpy
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 from tiny_filler import save_tiny_filler
-from transformers import AutoModelForMaskedLM, RobertaConfig, RobertaForMaskedLM
+from transformers import AutoModelForMaskedLM, BertConfig, BertModel, RobertaConfig, RobertaForMaskedLM
 
 from pipeline.core.errors import ModelError, ParamsError
+from pipeline.synthetic import mask_fill as module
 from pipeline.synthetic.attempt import MaskStyle, Reason
 from pipeline.synthetic.mask_fill import Masked, MaskFiller, MaskFillParams, draw_words, load_filler, mask_fill
 
@@ -163,7 +165,7 @@ def test_every_segment_has_its_attempts(params):
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.sampled_from(WORDS), min_size=1))
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=10))
 def test_words_that_are_not_masked_stay_as_written(folder, words):
     text = "  ".join(words)
     params = MaskFillParams(str(folder), 1.0, 1, (SPAN,), 3, 1.0, 2, 500)
@@ -195,6 +197,21 @@ def test_unchanged_only_where_the_beam_has_nothing_else(params, monkeypatch):
     ranked[0].pop()
     rng_that_masks_paris = seeded(next(s for s in range(99) if _first_word(s)))
     assert mask_fill(["Paris!"], one, rng_that_masks_paris)[0].candidate == "Paris!"
+
+
+@pytest.mark.parametrize(
+    ("lowercase", "expected"), [(True, ["We Paris Paris", "A Paris sat"]), (False, ["We paris Paris", "A paris sat"])]
+)
+def test_only_words_of_a_filler_that_lower_cases_get_their_usual_spelling(
+    params, tmp_path, monkeypatch, lowercase, expected
+):
+    one = dataclasses.replace(params, model=str(save_tiny_filler(tmp_path, lowercase=lowercase)), copies=1)
+    filler = load_filler(one.model)
+    filled = [[filler.tokenizer.get_vocab()["paris"]]]
+    monkeypatch.setattr(filler, "fill", lambda masked, *_: [filled] * len(masked))
+    monkeypatch.setattr(module, "draw_words", lambda *_: [1])
+    attempts = mask_fill(["We ran Paris", "A cat sat"], one, seeded())
+    assert [attempt.candidate for attempt in attempts] == expected
 
 
 def _first_word(seed: int) -> bool:
@@ -237,4 +254,22 @@ def test_other_architecture_is_refused(tmp_path):
     sizes = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     RobertaForMaskedLM(RobertaConfig(**sizes, intermediate_size=8)).save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"is a roberta model; the mask filler needs a BERT model"):
+        MaskFiller(str(tmp_path))
+
+
+def test_an_encoder_without_its_language_model_head_is_refused(folder, tmp_path):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    BertModel(BertConfig.from_pretrained(folder)).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=rf"^{tmp_path}: \d+ weights of BertForMaskedLM are missing.* cls"):
+        MaskFiller(str(tmp_path))
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
+def test_a_folder_with_a_cut_file_is_refused(folder, tmp_path, file):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / file).write_bytes((tmp_path / file).read_bytes()[:100])
+    with pytest.raises(ModelError, match=f"^{tmp_path}: cannot be loaded "):
+        MaskFiller(str(tmp_path))
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(ModelError, match=f"^{tmp_path}: cannot be loaded "):
         MaskFiller(str(tmp_path))

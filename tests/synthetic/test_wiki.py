@@ -52,6 +52,39 @@ def test_clean_chunk_accounts_for_every_sentence(tmp_path: Path) -> None:
     assert outcome.dropped == {"too_short": 1, "unknown_template": 1, "too_long": 1}
 
 
+def test_a_page_that_cannot_be_cleaned_is_counted_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clean = wiki.paragraphs
+
+    def fails_on_odd(text: str, media: tuple[str, ...]) -> list[str]:
+        if text == "odd":
+            raise RecursionError
+        return clean(text, media)
+
+    monkeypatch.setattr(wiki, "paragraphs", fails_on_odd)
+    texts = ["Rome has grown since then. It is.", "odd", "Rome fell again later on."]
+    pages = [{"page_id": i, "title": f"Page {i}", "text": text} for i, text in enumerate(texts)]
+    write_shard(tmp_path / "c.parquet", table_of(pages, PAGES))
+    outcome = clean_chunk(0, [tmp_path / "c.parquet"], CleanParams(4, 40, 1, ("file",)))
+    assert outcome.table.column("segment_id").to_pylist() == ["0-1", "2-1"]
+    assert (outcome.rows_in, outcome.dropped) == (4, {"too_short": 1, "unparsable": 1})
+    assert caplog.messages == ["page 1, 'Page 1', is dropped: RecursionError"]
+
+
+def test_pages_without_blanks_between_words_give_sentences(tmp_path: Path) -> None:
+    texts = ["東京は、日本の[[首都]]である。人口はとても多いです。", "北京是中国的首都。他说：“我明天去上海。”"]
+    pages = [{"page_id": i, "title": "T", "text": text} for i, text in enumerate(texts)]
+    write_shard(tmp_path / "c.parquet", table_of(pages, PAGES))
+    outcome = clean_chunk(0, [tmp_path / "c.parquet"], CleanParams(4, 40, 1, ("file",)))
+    assert outcome.table.column("text").to_pylist() == [
+        "東京は、日本の首都である。",
+        "人口はとても多いです。",
+        "北京是中国的首都。",
+        "他说：“我明天去上海。”",
+    ]
+
+
 def ranked(folder: Path, *files: list[int]) -> list[Path]:
     for index, ranks in enumerate(files):
         rows = [{"segment_id": f"{index}-{i}", "title": "T", "text": str(r), "rank": r} for i, r in enumerate(ranks)]

@@ -110,6 +110,17 @@ def test_names_of_foreign_namespaces() -> None:
         ("cvt", "1+1/2|in|mm", "1 1/2 inches"),
         ("convert", "-40|C", "−40 °C"),
         ("convert", "km", TEMPLATE),
+        ("convert", "4|mi|2|yd|3|ft|km", "4 miles 2 yards 3 feet"),
+        ("convert", "5|ft|1|in|m", "5 feet 1 inch"),
+        ("convert", "4|mi|2|yd|3|ft|4|in", TEMPLATE),
+        ("convert", "1|" + "m|1|" * 1000 + "m", TEMPLATE),
+        ("convert", "1|" + "e3" * 1000 + "m", TEMPLATE),
+        ("convert", "1" * 100_000 + "x|m", TEMPLATE),
+        ("convert", "3|e3m", "3 thousand m"),
+        ("formatnum", "1" * 5000, "11," + ",".join(["111"] * 1666)),
+        ("formatnum", "0012345", "12,345"),
+        ("formatnum", "100000", "100,000"),
+        ("formatnum", "000000", "0"),
         ("lang", "fr|oui", "oui"),
         ("lang-fr", "oui", "French: oui"),
         ("langx", "fr|oui", "French: oui"),
@@ -154,6 +165,11 @@ def test_named_arguments_of_templates() -> None:
         "[[a|",
         "[http://a ",
         "<!--",
+        "a <5 ",
+        "<b <",
+        "a < b ",
+        "<",
+        "{{nowrap|<",
         "(or or ",
         "{{",
         "=",
@@ -164,6 +180,10 @@ def test_broken_markup_takes_linear_time(unit: str) -> None:
     start = time.process_time()
     paragraphs(unit * (200_000 // len(unit)))
     assert time.process_time() - start < 10
+
+
+def test_less_than_signs_stay_as_written() -> None:
+    assert paragraphs("A p < 5 or {{nowrap|<6}} it <is.") == [f"A p < 5 or <6 it {BROKEN}is."]
 
 
 def test_deep_nesting_is_broken_markup() -> None:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.synthetic.wiki_markers import CODE, FORMULA, REASONS, TEMPLATE
-from pipeline.synthetic.wiki_sentences import drop_reason, main_script, sentences
+from pipeline.synthetic.wiki_scripts import main_script, word_count
+from pipeline.synthetic.wiki_sentences import drop_reason, sentences
 
 
 @pytest.mark.parametrize(
@@ -23,10 +24,24 @@ from pipeline.synthetic.wiki_sentences import drop_reason, main_script, sentence
         ['He said "It is so."', "They left."],
         ["The prize (won in 1999) was small.", "It was gold."],
         ["All were detained.", "303 were given sentences."],
+        ["ប្រាសាទមួយ។", "ទីក្រុងមួយ។"],
     ],
 )
 def test_boundaries(expected: list[str]) -> None:
     assert sentences(" ".join(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["今日は雨だ。", "彼は「行く。」と言った。", "本当か？", "はい！", "そうだ。"],
+        ["北京是首都。", "他说：“我去。”"],
+        ["何だって？！", "はい。"],
+        ["ခရီးသွားသည်။", "သူလာသည်။"],
+    ],
+)
+def test_boundaries_in_scripts_without_blanks(expected: list[str]) -> None:
+    assert sentences("".join(expected)) == expected
 
 
 @given(st.text(alphabet="abA.!?;,()\"' 1\n", max_size=80))
@@ -84,6 +99,43 @@ def test_word_counts_are_inclusive() -> None:
     assert drop_reason(sentence, "LATIN", 5, 5) is None
     assert drop_reason(sentence, "LATIN", 6, 9) == "too_short"
     assert drop_reason(sentence, "LATIN", 1, 4) == "too_long"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "script", "words"),
+    [
+        ("今日は雨だ。", "CJK", 3),  # six characters
+        ("今日は 雨だ。", "CJK", 3),
+        ("東京は2021年に変わった。", "CJK", 7),  # 14 characters
+        ("ประเทศไทย", "THAI", 4),  # nine characters, vowel signs included
+        ("우리는 집에 간다.", "HANGUL", 3),
+        ("The city (東京) grew.", "LATIN", 4),
+    ],
+)
+def test_words_are_counted_by_blanks_or_by_characters(sentence: str, script: str, words: int) -> None:
+    assert word_count(sentence, script) == words
+    assert main_script(sentence) == script
+    assert drop_reason(sentence, script, words + 1, 99) == "too_short"
+    assert drop_reason(sentence, script, 1, words - 1) == "too_long"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "reason"),
+    [
+        ("「今日は雨だ」と彼は言った。", None),
+        ("人々はカタカナも使う。", None),  # three scripts and a repetition mark are one
+        ("今日は「雨だと言った。", "unbalanced_brackets"),
+        ("今日は雨だ", "no_sentence_end"),
+        ("今日はРимは雨ИталияРимだ。", "foreign_script"),
+    ],
+)
+def test_filter_of_japanese(sentence: str, reason: str | None) -> None:
+    assert drop_reason(sentence, "CJK", 1, 40) == reason
+
+
+def test_vowel_signs_count_as_letters() -> None:
+    sentence = "ភ្នំពេញគឺជារាជធានីនៃប្រទេសកម្ពុជា។"  # below 0.6 without them
+    assert drop_reason(sentence, "KHMER", 1, 40) is None
 
 
 def test_every_mark_has_a_reason() -> None:

@@ -52,20 +52,28 @@ def test_gensim_carries_a_dump(tmp_path: Path) -> None:
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
+    """Serves BODY at /d.xml and at /whole.xml, there without resuming; hangs up after `most` bytes of an answer."""
+
     ranges: list[str]
+    most: int
 
     def do_GET(self) -> None:
         start = int(re.findall(r"\d+", self.headers["Range"])[0])
         self.ranges.append(self.headers["Range"])
-        if self.path != "/d.xml":
+        if self.path == "/whole.xml":
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(BODY)))
+            self.end_headers()
+            self.wfile.write(BODY[: self.most])
+        elif self.path != "/d.xml":
             self.send_error(404)
         elif start >= len(BODY):
             self.send_error(416)
         else:
             self.send_response(206)
-            self.send_header("Content-Length", str(len(BODY) - start))
+            self.send_header("Content-Range", f"bytes {start}-{len(BODY) - 1}/{len(BODY)}")
             self.end_headers()
-            self.wfile.write(BODY[start:])
+            self.wfile.write(BODY[start : start + self.most])
 
     def log_message(self, *_: object) -> None:
         pass
@@ -73,7 +81,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    _Handler.ranges = []
+    _Handler.ranges, _Handler.most = [], len(BODY)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{running.server_address[1]}"
@@ -93,6 +101,26 @@ def test_a_fetch_that_was_cut_off_continues(server: str, tmp_path: Path, have: i
     (file,) = dump_files(f"{server}/d.xml", SHA256, tmp_path)
     assert file.read_bytes() == BODY
     assert _Handler.ranges == [f"bytes={have}-"]
+
+
+def test_a_fetch_that_the_server_cuts_off_is_kept_and_continued(server: str, tmp_path: Path) -> None:
+    _Handler.most = 60_000
+    with pytest.raises(InputError) as caught:
+        dump_files(f"{server}/d.xml", SHA256, tmp_path)
+    assert str(caught.value) == f"{server}/d.xml: cut off after 60000 of 102400 bytes; run again to continue."
+    (file,) = dump_files(f"{server}/d.xml", SHA256, tmp_path)
+    assert file.read_bytes() == BODY
+    assert _Handler.ranges == ["bytes=0-", "bytes=60000-"]
+
+
+def test_a_server_that_cannot_resume_starts_again(server: str, tmp_path: Path) -> None:
+    (tmp_path / f"{SHA256[:16]}-whole.xml.part").write_bytes(b"x" * 100_000)
+    _Handler.most = 1000
+    with pytest.raises(InputError, match=r"cut off after 1000 of 102400 bytes; run again to continue\.$"):
+        dump_files(f"{server}/whole.xml", SHA256, tmp_path)
+    _Handler.most = len(BODY)
+    (file,) = dump_files(f"{server}/whole.xml", SHA256, tmp_path)
+    assert file.read_bytes() == BODY
 
 
 def test_wrong_checksum_missing_checksum_missing_file(server: str, tmp_path: Path) -> None:

@@ -1,10 +1,15 @@
 """The loop: the schedule's shape, the same weights after a kill, and the best checkpoint kept."""
 
+import dataclasses
+import errno
+import math
 from pathlib import Path
+from typing import IO
 
 import pytest
 import torch
 
+from pipeline.core.errors import BleurtError, ParamsError, StorageError
 from pipeline.training.loop import Group, Schedule, fit
 
 
@@ -80,3 +85,57 @@ def test_the_best_validation_score_wins_over_the_last(tmp_path: Path) -> None:
 def test_processes_share_a_batch_and_none_goes_without() -> None:
     assert [Group(rank, 3).share([1, 2, 3, 4]) for rank in range(3)] == [[1, 4], [2], [3]]
     assert [Group(rank, 3).share([7]) for rank in range(3)] == [[7], [7], [7]]
+
+
+def test_a_score_that_is_undefined_is_never_the_best(tmp_path: Path) -> None:
+    scores = iter([math.nan, -8.0, math.nan])
+    history = fit(network(), loss, rows_at, schedule(6), tmp_path / "s.pt", evaluate=lambda model: next(scores))
+    assert (history.best_step, history.best_score) == (4, -8.0)
+    assert [point.get("validation") for point in history.points] == [None, -8.0, None]
+
+
+def test_the_last_weights_stay_where_no_score_is_defined(tmp_path: Path) -> None:
+    plain, watched = network(), network()
+    fit(plain, loss, rows_at, schedule(6), tmp_path / "plain.pt")
+    history = fit(watched, loss, rows_at, schedule(6), tmp_path / "s.pt", evaluate=lambda model: math.nan)
+    assert torch.equal(watched[0].weight, plain[0].weight)
+    assert (history.best_step, history.best_score) == (6, -math.inf)
+
+
+def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path: Path) -> None:
+    def broken(model: torch.nn.Module, rows: list[int]) -> torch.Tensor:
+        return loss(model, rows) * (math.inf if rows == rows_at(4) else 1.0)
+
+    with pytest.raises(BleurtError, match=r"^training diverged at step 5 .*; lower the learning rate\.$"):
+        fit(network(), broken, rows_at, schedule(6), tmp_path / "s.pt")
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut(state: object, stream: IO[bytes]) -> None:
+        stream.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", cut)
+    with pytest.raises(StorageError, match=r"s\.pt: could not be written, the disk is full\.$"):
+        fit(network(), loss, rows_at, schedule(6), tmp_path / "s.pt")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("steps", 0, "be at least 1, not 0"),
+        ("evaluate_every", 0, "be at least 1, not 0"),
+        ("save_every", -1, "be at least 1, not -1"),
+        ("learning_rate", 0.0, "be above 0, not 0.0"),
+        ("layer_decay", 1.5, "be above 0 and at most 1, not 1.5"),
+        ("weight_decay", -0.1, "be 0 or more, not -0.1"),
+        ("warmup_share", 1.1, "lie between 0 and 1, not 1.1"),
+        ("clip_norm", 0.0, "be above 0, not 0.0"),
+    ],
+)
+def test_a_schedule_out_of_range_is_refused_by_key(name: str, value: float, rule: str) -> None:
+    schedule(6).check("pretrain.schedule")
+    with pytest.raises(ParamsError) as caught:
+        dataclasses.replace(schedule(6), **{name: value}).check("pretrain.schedule")
+    assert str(caught.value) == f"pretrain.schedule.{name}: must {rule}."

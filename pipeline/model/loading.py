@@ -1,0 +1,106 @@
+"""Loads models from local folders: quietly, from safetensors alone, whole or not at all (law 8).
+
+A weight that the folder lacks would be drawn at random without a word; here it is a ModelError, and so is everything
+else that makes a folder unusable: no config, a cut weight file, no tokenizer.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoTokenizer
+from transformers.utils import logging
+
+from pipeline.core.errors import ModelError, ParamsError
+
+OFFSET_POSITIONS = (
+    "roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert", "xmod", "data2vec-text", "ibert",
+    "longformer", "luke", "mpnet",
+)  # fmt: skip
+"""Model types that count positions from `pad_token_id` + 1, so that fewer than `max_position_embeddings` are usable."""
+
+UNUSABLE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError, SafetensorError,
+    StrictDataclassError,
+)  # fmt: skip
+"""What transformers raises for a folder that it cannot load."""
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Errors alone and no progress bars inside; what was set before holds again afterwards."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def from_folder(folder: Path) -> Iterator[None]:
+    """Inside, load things from `folder` quietly; whatever is wrong with it becomes a ModelError that names it."""
+    try:
+        with quiet():
+            yield
+    except UNUSABLE as error:
+        raise ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).") from error
+
+
+def load(kind: Any, folder: Path, allowed_missing: Sequence[str] = (), **options: Any) -> Any:
+    """The model in `folder` as a `kind` (such as AutoModelForMaskedLM): float32, on the CPU, in evaluation mode.
+
+    A weight that the folder lacks, or holds in another shape, is a ModelError, unless a part of its dotted name is in
+    `allowed_missing`: ("pooler", "classifier") lets `bert.pooler.dense.weight` be new. `options` go to
+    `from_pretrained`. No hub, no pickles, no remote code.
+    """
+    settings = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True, **options}
+    with from_folder(folder):
+        model, found = kind.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True, **settings)
+    missing = {*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])}
+    lost = sorted(key for key in missing if not set(key.split(".")) & set(allowed_missing))
+    if lost:
+        raise ModelError(
+            f"{folder}: {len(lost)} weights of {type(model).__name__} are missing or of another shape, "
+            f"the first is {lost[0]}."
+        )
+    return model.eval()
+
+
+def load_config(folder: Path) -> Any:
+    """The configuration of the model in `folder`."""
+    with from_folder(folder):
+        return AutoConfig.from_pretrained(folder, local_files_only=True)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The fast tokenizer in `folder`, which must know padding."""
+    with from_folder(folder):
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True)
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of a folder without its files
+        raise ModelError(f"{folder}: holds no tokenizer.")
+    if tokenizer.pad_token_id is None:
+        raise ModelError(f"{folder}: the tokenizer has no padding token.")
+    return tokenizer
+
+
+def usable_tokens(config: Any, tokenizer: Any) -> int:
+    """Longest input that the model of `config` and its tokenizer take, in tokens, special tokens included."""
+    positions = getattr(config, "max_position_embeddings", None) or 1 << 30
+    if config.model_type in OFFSET_POSITIONS:
+        positions -= (config.pad_token_id or 0) + 1
+    return int(min(tokenizer.model_max_length, positions))
+
+
+def check_max_tokens(key: str, max_tokens: int, config: Any, tokenizer: Any) -> None:
+    """A ParamsError naming `key` where pairs of `max_tokens` are too long for the model or leave no room for words."""
+    longest, shortest = usable_tokens(config, tokenizer), tokenizer.num_special_tokens_to_add(pair=True) + 2
+    if not shortest <= max_tokens <= longest:
+        raise ParamsError(f"{key}: must lie between {shortest} and {longest} for this model, not {max_tokens}.")

@@ -1,0 +1,98 @@
+"""Ratings as they are read for training: nothing collapses, every row is counted; tau where it is defined."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from tiny_filler import save_tiny_filler
+
+from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.records import RATINGS
+from pipeline.core.shards import shard_name, table_of, write_shard
+from pipeline.training.finetuning import FinetuneParams, finetune, kendall, read_rated
+from pipeline.training.loop import Schedule
+
+SCHEDULE = Schedule(
+    steps=2, learning_rate=0.01, layer_decay=1.0, weight_decay=0.0, warmup_share=0.1, clip_norm=1.0, evaluate_every=1,
+    save_every=1, seed=1,
+)  # fmt: skip
+PARAMS = FinetuneParams(("adequacy",), max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=SCHEDULE)
+
+
+def rating(rating_id: str, split: str, aspect: str, candidate: str, score: float) -> dict[str, Any]:
+    row = dict.fromkeys(RATINGS.names)
+    named = {"rating_id": rating_id, "corpus": "own", "split": split, "aspect": aspect, "score": score}
+    return {**row, **named, "reference": "the cat", "other_references": [], "candidate": candidate}
+
+
+def write(folder: Path, rows: list[dict[str, Any]]) -> Path:
+    write_shard(folder / shard_name(0), table_of(rows, RATINGS))
+    return folder
+
+
+def test_a_pair_rated_twice_stays_two_pairs_and_aspects_of_one_rating_meet(tmp_path: Path) -> None:
+    rows = [
+        rating("wmt/1/sysA", "train", "adequacy", "a cat", 0.1),
+        rating("wmt/1/sysB", "train", "adequacy", "a cat", 0.9),
+        rating("webnlg/7/fluency", "train", "fluency", "a dog", 0.3),
+        rating("webnlg/7/adequacy", "train", "adequacy", "a dog", 0.4),
+        rating("webnlg/7/grammar", "train", "grammar", "a dog", 0.5),
+        rating("webnlg/8/grammar", "validation", "grammar", "a dog", 0.5),
+    ]
+    rated = read_rated(write(tmp_path, rows), "train", ["adequacy", "fluency"])
+    assert rated.candidates == ["a cat", "a cat", "a dog"]
+    numpy.testing.assert_allclose(rated.ratings, [[0.1, math.nan], [0.9, math.nan], [0.4, 0.3]])
+    assert (rated.rows, rated.dropped) == (5, {"train rating of grammar": 1})
+
+
+def test_tau_is_the_mean_of_the_aspects_that_have_one() -> None:
+    nan = math.nan
+    human = numpy.array([[1.0, 0.5, nan], [2.0, 0.5, nan], [3.0, nan, nan]])
+    metric = numpy.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0], [0.0, 3.0, 3.0]])
+    assert kendall(human, metric) == pytest.approx(-1 / 3)  # 1 pair concordant, 2 discordant; the others are undefined
+    assert math.isnan(kendall(human[:, 1:], metric[:, 1:]))
+
+
+def project(folder: Path, held: tuple[float, float]) -> tuple[Path, Path]:
+    rows = [rating(f"t{i}", "train", "adequacy", "a cat", float(i)) for i in range(4)]
+    rows += [rating(f"v{i}", "validation", "adequacy", f"a {word}", held[i]) for i, word in enumerate(("cat", "dog"))]
+    rows += [rating("x", "train", "fluency", "a", 1.0), rating("y", "test", "adequacy", "a", 1.0)]
+    return save_tiny_filler(folder / "encoder"), write(folder / "ratings", rows)
+
+
+def test_finetune_counts_every_row_beside_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BLEURT_DEVICE", "cpu")
+    finetune(PARAMS, *project(tmp_path, (0.0, 1.0)), tmp_path / "out")
+    counts = json.loads((tmp_path / "out" / "counts.json").read_text())
+    assert counts == {"rows_in": 7, "rows_out": 6, "dropped": {"train rating of fluency": 1}}
+    assert (tmp_path / "out" / "model.safetensors").exists()
+
+
+def test_validation_ratings_that_are_all_equal_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="validation needs at least two different ratings"):
+        finetune(PARAMS, *project(tmp_path, (0.5, 0.5)), tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch_pairs": 0}, "finetune.batch_pairs: must be at least 1, not 0."),
+        ({"batch_tokens": 0}, "finetune.batch_tokens: must be at least 1, not 0."),
+        ({"dropout": 1.0}, "finetune.dropout: must be at least 0 and below 1, not 1.0."),
+        ({"aspects": ()}, "finetune.aspects: must name at least one aspect, and none twice, not []."),
+        ({"aspects": ("a", "a")}, "finetune.aspects: must name at least one aspect, and none twice, not ['a', 'a']."),
+        (
+            {"schedule": dataclasses.replace(SCHEDULE, steps=0)},
+            "finetune.schedule.steps: must be at least 1, not 0.",
+        ),
+    ],
+)
+def test_params_out_of_range_are_refused_by_key(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParamsError) as caught:
+        dataclasses.replace(PARAMS, **changes)
+    assert str(caught.value) == message
