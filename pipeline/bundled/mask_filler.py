@@ -16,8 +16,9 @@ import torch
 from transformers import BertForMaskedLM
 
 from pipeline.bundled import encoder
+from pipeline.bundled.entailment import read_tsv
 from pipeline.bundled.trim import SPECIAL
-from pipeline.bundled.wikipedia import read_wikitext, training_text
+from pipeline.bundled.wikipedia import DUMP, read_dump, read_wiki_split, read_wikitext, sentences_of
 from pipeline.core.seeds import generator
 from pipeline.training.batching import BatchPlan, pad, token_batches
 from pipeline.training.loop import Schedule
@@ -33,6 +34,18 @@ class MaskFillerRecipe:
     least_masked: float
     most_masked: float
     schedule: Schedule
+
+
+def training_text(data: Path, work: Path) -> list[str]:
+    """Sentences of WikiSplit, WikiText-2's test part (as paragraphs too), the dump and ConjNLI's premises, each once.
+
+    WikiText-2's valid part is left out: it is for the score. The dump's segments are kept in `work`.
+    """
+    folder = data / "wikipedia"
+    paragraphs = read_wikitext(folder / "wikitext-2-raw.test.txt.gz")
+    texts = {*paragraphs, *sentences_of(paragraphs, 6), *read_wiki_split(folder), *read_dump(folder / DUMP, work)}
+    rows = read_tsv(data / "nli" / "conjnli.adversarial_train_15k.tsv.gz")
+    return sorted(texts.union(premise for premise, _, _ in rows))
 
 
 def choose_masks(

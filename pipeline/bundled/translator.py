@@ -320,10 +320,10 @@ def train(recipe: TranslatorRecipe, direction: str, data: Path, work: Path, out:
     text = read_parallel(data, recipe.heldout_one_in)
     tokenizer = pieces_for(text.train, start or work / "pieces", recipe.vocabulary)
     examples = encode(tokenizer, text.train, direction, recipe.max_pieces)
-    model = new_model(recipe, len(tokenizer))
-    if start is not None:
-        model = MarianMTModel.from_pretrained(start, dtype=torch.float32)
-        model.train()
+    if start is None:
+        model = new_model(recipe, len(tokenizer))
+    else:
+        model = MarianMTModel.from_pretrained(start, dtype=torch.float32).train()
     model.to(runtime.device())
     print(f"{direction}: {model.num_parameters():,} parameters, {len(examples):,} pairs", flush=True)
     for number, cycle in enumerate(recipe.cycles, 1):

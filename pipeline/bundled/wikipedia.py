@@ -1,6 +1,5 @@
-"""The Wikipedia text that the mask filler learns from, and the raw WikiText-2 that it is judged on."""
+"""Readers of Wikipedia text: WikiSplit, raw WikiText-2, a dump."""
 
-import csv
 import gzip
 from pathlib import Path
 
@@ -40,12 +39,6 @@ def sentences_of(paragraphs: list[str], min_words: int) -> list[str]:
     return [sentence for sentence in found if len(sentence.split()) > min_words]
 
 
-def read_premises(file: Path) -> list[str]:
-    """The premises of ConjNLI: whole Wikipedia sentences."""
-    with gzip.open(file, "rt", encoding="utf-8-sig", newline="") as lines:
-        return [row[0] for row in list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]]
-
-
 def read_dump(file: Path, work: Path) -> list[str]:
     """The segments that the pipeline extracts from `file`; they are kept in `work`."""
     if not (work / "counts.json").exists():
@@ -53,14 +46,3 @@ def read_dump(file: Path, work: Path) -> list[str]:
         extract(ExtractParams(source=str(file), sha256=None, segments=None, seed=1, **shape), work)
     texts: list[str] = read_folder(work, SEGMENTS).column("text").to_pylist()
     return texts
-
-
-def training_text(data: Path, work: Path) -> list[str]:
-    """Wikipedia sentences of all four sources, and WikiText-2's test part as paragraphs too, each text once.
-
-    WikiText-2's valid part is left out: it is for the score.
-    """
-    folder = data / "wikipedia"
-    paragraphs = read_wikitext(folder / "wikitext-2-raw.test.txt.gz")
-    texts = {*paragraphs, *sentences_of(paragraphs, 6), *read_wiki_split(folder), *read_dump(folder / DUMP, work)}
-    return sorted(texts.union(read_premises(data / "nli" / "conjnli.adversarial_train_15k.tsv.gz")))
