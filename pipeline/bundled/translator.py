@@ -316,7 +316,7 @@ def train_cycle(
 
 
 def train(recipe: TranslatorRecipe, direction: str, data: Path, work: Path, out: Path, start: Path | None) -> None:
-    """Run the cycles and write `out` in half precision; `start`, a finished model, stands for the first cycle."""
+    """Run the cycles and write `out` in half precision; `start`, a finished model, stands for all but the last."""
     text = read_parallel(data, recipe.heldout_one_in)
     tokenizer = pieces_for(text.train, start or work / "pieces", recipe.vocabulary)
     examples = encode(tokenizer, text.train, direction, recipe.max_pieces)
@@ -327,7 +327,7 @@ def train(recipe: TranslatorRecipe, direction: str, data: Path, work: Path, out:
     model.to(runtime.device())
     print(f"{direction}: {model.num_parameters():,} parameters, {len(examples):,} pairs", flush=True)
     for number, cycle in enumerate(recipe.cycles, 1):
-        if start is None or number > 1:
+        if start is None or number == len(recipe.cycles):
             train_cycle(model, examples, recipe, cycle, work / f"{direction}-{number}.pt")
     out.mkdir(parents=True, exist_ok=True)
     model.half().cpu().save_pretrained(out)
@@ -350,6 +350,7 @@ RECIPE = TranslatorRecipe(
     cycles=(
         Cycle(5_700_000, 8e-4, 0.25, short=12, short_pieces_read=950_000, joined=0.0, formal_repeats=1),
         Cycle(14_000_000, 8e-4, 0.6, short=0, short_pieces_read=0, joined=0.4, formal_repeats=4),
+        Cycle(14_000_000, 7e-4, 0.75, short=0, short_pieces_read=0, joined=0.5, formal_repeats=6),
     ),
 )
 
@@ -358,6 +359,6 @@ if __name__ == "__main__":
     parser.add_argument("--direction", choices=["en-x", "x-en"], required=True)
     for name in ("data", "work", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--start", type=Path, help="a finished model of this recipe's first cycle")
+    parser.add_argument("--start", type=Path, help="a finished model of the cycles before the last")
     arguments = parser.parse_args()
     train(RECIPE, arguments.direction, arguments.data, arguments.work, arguments.out, arguments.start)

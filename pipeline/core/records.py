@@ -20,10 +20,10 @@ SEGMENTS = pyarrow.schema(
 PAIRS = pyarrow.schema(
     [
         _field("pair_id", _text),  # unique; "<segment_id>/<technique tag>", with "/drop" behind a word-dropped copy
-        _field("segment_id", _text),
+        _field("segment_id", _text),  # of z: pairs that share a reference share it
         _field("reference", _text),  # z
         _field("candidate", _text),  # z~
-        _field("technique", _text),  # "mask_fill" or "backtranslate"; word dropping keeps its parent's
+        _field("technique", _text),  # mask_fill, backtranslate or system_output; word dropping keeps its parent's
         _field("pivot", _text, True),  # language code, such as "fr", where backtranslated
         _field("mask_style", _text, True),  # "random" or "span" where mask-filled
         _field("masks", _int, True),  # number of masks filled

@@ -18,7 +18,7 @@ from pipeline.core.errors import InputError
 from pipeline.ratings.archives import local
 from pipeline.ratings.params import Corpus
 from pipeline.ratings.rating import ADEQUACY, OTHER_PAIR, Loaded, Rating, chosen
-from pipeline.ratings.table_files import Row, read_table, table_files
+from pipeline.ratings.table_files import Row, kind, read_table, table_files
 from pipeline.ratings.text_lines import check_unicode, number
 
 
@@ -85,7 +85,7 @@ def _name(value: object, what: str, file: Path, line: int) -> str | None:
 def _references(row: Row, file: Path, line: int) -> list[str]:
     """`reference` and those of `references` that are neither empty nor said before; at least one."""
     if "reference" not in row and "references" not in row:
-        first_line = line if file.suffix == ".jsonl" else 1
+        first_line = line if kind(file) == ".jsonl" else 1
         raise InputError("the column is missing", file=file, line=first_line, value="reference")
     if "reference" in row and not (first := text(row["reference"], "reference", file, line)):
         raise InputError("reference is empty", file=file, line=line, value=row["reference"])

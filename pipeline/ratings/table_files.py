@@ -1,4 +1,4 @@
-"""Rows of CSV, TSV, JSONL and Parquet files, with their line numbers.
+"""Rows of CSV, TSV, JSONL and Parquet files, with their line numbers; the first three may be gzip-compressed.
 
 CSV is quoted as usual and must be well-formed; in TSV a quotation mark is an ordinary character and a field holds no
 tab or line feed; one that was quoted as CSV quotes, with doubled quotation marks inside, is refused. Text is UTF-8.
@@ -6,12 +6,14 @@ tab or line feed; one that was quoted as CSV quotes, with doubled quotation mark
 """
 
 import csv
+import gzip
 import json
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow
 import pyarrow.parquet
@@ -20,27 +22,46 @@ from pipeline.core.errors import InputError
 from pipeline.ratings.text_lines import check_unicode
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+PACKED = (".csv.gz", ".tsv.gz", ".jsonl.gz")
 Row = dict[str, Any]
+
+
+def kind(file: Path) -> str:
+    """The one of ENDINGS that `file` holds, packed or not; "" for another file.
+
+    >>> kind(Path("scores.tsv.gz")), kind(Path("notes.txt"))
+    ('.tsv', '')
+    """
+    if file.suffix in ENDINGS:
+        return file.suffix
+    return next((ending.removesuffix(".gz") for ending in PACKED if file.name.endswith(ending)), "")
 
 
 def table_files(place: Path) -> list[Path]:
     """`place` itself, or all tables below it, sorted."""
-    files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.suffix in ENDINGS)
-    if not files or files[0].suffix not in ENDINGS:
-        raise InputError(f"must be one of {', '.join(ENDINGS)}, or a folder of such", file=place)
+    files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if kind(file))
+    if not files or not kind(files[0]):
+        raise InputError(f"must be one of {', '.join(ENDINGS + PACKED)}, or a folder of such", file=place)
     return files
 
 
 def read_table(file: Path, required: Sequence[str]) -> Iterator[tuple[int, Row]]:
     """(line, row) one by one; every row has the `required` columns."""
     try:
-        if file.suffix == ".parquet":
+        if kind(file) == ".parquet":
             yield from _parquet(file, required)
         else:
-            with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
-                yield from _jsonl(file, lines, required) if file.suffix == ".jsonl" else _csv(file, lines, required)
+            with _open(file) as lines:
+                yield from _jsonl(file, lines, required) if kind(file) == ".jsonl" else _csv(file, lines, required)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError("not a whole gzip file", file=file) from error
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", file=file) from error
+
+
+def _open(file: Path) -> IO[str]:
+    opened = gzip.open if file.suffix == ".gz" else open
+    return opened(file, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 def _require(names: Sequence[str], required: Sequence[str], file: Path, line: int) -> None:
@@ -51,7 +72,7 @@ def _require(names: Sequence[str], required: Sequence[str], file: Path, line: in
 
 def _csv(file: Path, lines: Iterator[str], required: Sequence[str]) -> Iterator[tuple[int, Row]]:
     csv.field_size_limit(sys.maxsize)
-    style: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if file.suffix == ".tsv" else {}
+    style: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind(file) == ".tsv" else {}
     reader = csv.reader(lines, strict=True, **style)
     header: list[str] = []
     line = 1
@@ -59,7 +80,7 @@ def _csv(file: Path, lines: Iterator[str], required: Sequence[str]) -> Iterator[
         for fields in reader:
             for field in fields:
                 check_unicode(field, file, line)
-                if file.suffix == ".tsv" and _looks_quoted(field):
+                if kind(file) == ".tsv" and _looks_quoted(field):
                     raise InputError("looks quoted; save it unquoted or as CSV", file=file, line=line, value=field)
             if not header:
                 header = fields

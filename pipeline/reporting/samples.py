@@ -134,7 +134,10 @@ def techniques(pairs: Path) -> list[Technique]:
     ]
 
 
+TECHNIQUES = {"backtranslate": "backtranslation", "mask_fill": "mask filling", "system_output": "system output"}
+
+
 def _technique(row: Row) -> str:
-    name = "backtranslation" if row["technique"] == "backtranslate" else "mask filling"
+    name = TECHNIQUES[row["technique"]]
     detail = row["pivot"] or row["mask_style"]
     return (f"{name}, {detail}" if detail else name) + (", words dropped" if row["dropped_words"] else "")

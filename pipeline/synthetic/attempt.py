@@ -23,6 +23,7 @@ class Technique(enum.StrEnum):
 
     MASK_FILL = "mask_fill"
     BACKTRANSLATE = "backtranslate"
+    SYSTEM_OUTPUT = "system_output"
 
 
 class MaskStyle(enum.StrEnum):

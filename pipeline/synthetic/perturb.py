@@ -1,6 +1,6 @@
-"""All perturbations of one shard of segments (section 4.1): mask-filling, backtranslation, then word dropping.
+"""All pairs of one shard of segments (section 4.1): mask-filling, backtranslation, then word dropping.
 
-A pair that repeats another of its shard, or whose candidate equals its reference, is dropped and counted.
+Outputs of real systems, where there are any, are dealt out among the shards before words are dropped. A pair that repeats another of its shard, or whose candidate equals its reference, is dropped and counted.
 """
 
 from collections import Counter
@@ -18,6 +18,7 @@ from pipeline.core.work import Outcome
 from pipeline.synthetic.attempt import Attempt, Reason, chosen
 from pipeline.synthetic.backtranslate import BacktranslateParams, backtranslate
 from pipeline.synthetic.mask_fill import MaskFillParams, mask_fill
+from pipeline.synthetic.system_outputs import SystemOutputsParams, drawn
 from pipeline.synthetic.word_drop import WordDropParams, drop_words
 
 Row = dict[str, Any]
@@ -30,12 +31,21 @@ class PerturbParams:
     seed: int
     mask_fill: MaskFillParams
     backtranslate: BacktranslateParams
+    system_outputs: SystemOutputsParams
     word_drop: WordDropParams
 
     def models(self) -> list[str]:
         """Names of all models that the pairs depend on, each once."""
         pivots = self.backtranslate.pivots.values()
         return sorted({self.mask_fill.model} | {name for pivot in pivots for name in (pivot.to, pivot.back)})
+
+
+@dataclass(frozen=True)
+class ShardedParams:
+    """What a shard is made by: the stage's params, and the number of shards that share the system outputs."""
+
+    perturb: PerturbParams
+    shards: int
 
 
 class Pairs:
@@ -58,8 +68,9 @@ class Pairs:
             self.rows.append(row)
 
 
-def perturb_shard(index: int, inputs: Sequence[Path], params: PerturbParams) -> Outcome:
+def perturb_shard(index: int, inputs: Sequence[Path], sharded: ShardedParams) -> Outcome:
     """Pairs (schema PAIRS) of the segments in `inputs[0]`; `rows_in` counts attempts, dropped copies included."""
+    params = sharded.perturb
     segments = read_shard(inputs[0], SEGMENTS).to_pylist()
     texts = [segment["text"] for segment in segments]
     pairs = Pairs()
@@ -70,10 +81,13 @@ def perturb_shard(index: int, inputs: Sequence[Path], params: PerturbParams) -> 
             pairs.add(_row(segments[attempt.segment], attempt))
         else:
             pairs.dropped[attempt.reason.value] += 1
+    outputs = drawn(params.system_outputs, params.seed)[index :: sharded.shards]
+    for row in outputs:
+        pairs.add(row)
     copies = shortened(pairs.rows, params.word_drop.share, generator(params.seed, "perturb", index, "word_drop"))
     for copy in copies:
         pairs.add(copy)
-    total = len(attempts) + len(copies)
+    total = len(attempts) + len(outputs) + len(copies)
     return Outcome(table_of(pairs.rows, PAIRS), total, len(pairs.rows), dict(sorted(pairs.dropped.items())))
 
 

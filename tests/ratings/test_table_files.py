@@ -1,5 +1,6 @@
 """CSV, TSV, JSONL, Parquet: rows with their lines, and every way to be malformed."""
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,12 @@ def test_jsonl_skips_blank_lines(tmp_path: Path, write: Write) -> None:
     assert list(read_table(file, ["x"])) == [(1, {"x": "é\u2028", "y": 1}), (3, {"x": None})]
 
 
+def test_gzip_is_undone(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(b"x\ty\n1\t2\n"))
+    assert table_files(tmp_path) == [tmp_path / "a.tsv.gz"]
+    assert list(read_table(tmp_path / "a.tsv.gz", ["x"])) == [(2, {"x": "1", "y": "2"})]
+
+
 def test_parquet_rows_are_numbered(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.table({"x": ["a", None], "y": [1, 2]}), tmp_path / "a.parquet")
     assert list(read_table(tmp_path / "a.parquet", ["x"])) == [(1, {"x": "a", "y": 1}), (2, {"x": None, "y": 2})]
@@ -53,6 +60,8 @@ def test_a_10000_word_field_is_read(tmp_path: Path, write: Write) -> None:
         ("a.jsonl", b'{"x": 1}\n[1]\n', r"a\.jsonl, line 2: must be an object: \[1\]\."),
         ("a.jsonl", b'{"x": 1}\n{"y": 1}\n', r"a\.jsonl, line 2: the column is missing: 'x'\."),
         ("a.jsonl", b'{"x": "\xff"}\n', r"a\.jsonl, line 1: not valid UTF-8: "),
+        ("a.csv.gz", gzip.compress(b"x\nabc\n")[:-9], r"a\.csv\.gz: not a whole gzip file\."),
+        ("a.csv.gz", b"x\nabc\n", r"a\.csv\.gz: not a whole gzip file\."),
         ("a.parquet", b"PAR1 no", r"a\.parquet: not a whole Parquet file \(.*\)\."),
     ],
 )

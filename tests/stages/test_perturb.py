@@ -17,7 +17,8 @@ from pipeline.stages.perturb import main, make_job
 from pipeline.synthetic import perturb
 from pipeline.synthetic.attempt import Attempt, Technique
 from pipeline.synthetic.mask_fill import MaskFillParams
-from pipeline.synthetic.perturb import PerturbParams, perturb_shard
+from pipeline.synthetic.perturb import PerturbParams, ShardedParams, perturb_shard
+from pipeline.synthetic.system_outputs import drawn
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,7 @@ def section(tmp_path_factory):
             "beam_width": 1,
             "batch_sentences": 8,
         },
+        "system_outputs": {"sources": [], "pairs": 0, "max_words": 60},
         "word_drop": {"share": 0.3},
     }
 
@@ -86,6 +88,11 @@ def out(project, section):
 @pytest.fixture
 def params(section) -> PerturbParams:
     return from_mapping(section, PerturbParams, "perturb")
+
+
+def made(index: int, shards, params: PerturbParams):
+    """What the worker makes of shard `index` of two."""
+    return perturb_shard(index, shards, ShardedParams(params, 2))
 
 
 def test_every_row_is_accounted_for(out):
@@ -129,20 +136,20 @@ def test_word_drop_copies_its_share_of_the_pairs(out):
 
 def test_bytes_do_not_depend_on_the_worker(project, out, params):
     for index, shard in enumerate(list_shards(project / "segments")):
-        write_shard(project / "here.parquet", perturb_shard(index, [shard], params).table)
+        write_shard(project / "here.parquet", made(index, [shard], params).table)
         assert (project / "here.parquet").read_bytes() == (out / shard_name(index)).read_bytes()
 
 
 def test_seed_and_shard_number_decide_the_pairs(project, params):
     shards = list_shards(project / "segments")
-    first = perturb_shard(0, shards[:1], params).table
-    assert perturb_shard(0, shards[:1], params).table == first
-    assert perturb_shard(0, shards[:1], dataclasses.replace(params, seed=2)).table != first
-    assert perturb_shard(1, shards[:1], params).table != first
+    first = made(0, shards[:1], params).table
+    assert made(0, shards[:1], params).table == first
+    assert made(0, shards[:1], dataclasses.replace(params, seed=2)).table != first
+    assert made(1, shards[:1], params).table != first
 
 
 def test_equal_pairs_are_kept_once(project, params):
-    table = perturb_shard(0, list_shards(project / "segments")[1:], params).table
+    table = made(0, list_shards(project / "segments")[1:], params).table
     keys = [(row["reference"], row["candidate"]) for row in table.to_pylist()]
     assert len(set(keys)) == len(keys)
 
@@ -151,9 +158,69 @@ def test_candidates_equal_to_their_reference_are_dropped(project, params, monkey
     same = [Attempt(i, "mask1", Technique.MASK_FILL, text) for i, text in enumerate([TEXTS[0], "x"])]
     monkeypatch.setattr(perturb, "mask_fill", lambda *_: same)
     monkeypatch.setattr(perturb, "backtranslate", lambda *_: [])
-    outcome = perturb_shard(0, list_shards(project / "segments")[:1], params)
+    outcome = made(0, list_shards(project / "segments")[:1], params)
     assert (outcome.rows_in, outcome.rows_out, outcome.dropped) == (2, 1, {"unchanged": 1})
     assert outcome.table.column("pair_id").to_pylist() == ["0-1/mask1"]
+
+
+OUTPUTS = """reference\tsystem\tcandidate
+The cat sat.\tA\tA cat was sitting.
+The cat sat.\tB\tThe cat sat.
+The cat sat.\tC\tA cat was sitting.
+The cat sat.\tD\tcat has sat
+Dogs bark.\tA\t
+Dogs bark.\tB\tThe  dogs do bark.
+Dogs bark.\tC\tdog dog dog dog dog
+"""
+
+
+@pytest.fixture
+def with_outputs(project, section, params):
+    """The params with three usable system outputs, those of more than four words left out."""
+    (project / "outputs.tsv").write_text(OUTPUTS)
+    chosen = {"sources": [{"name": "old", "path": "outputs.tsv", "sha256": None}], "pairs": 10, "max_words": 4}
+    return from_mapping({**section, "system_outputs": chosen}, PerturbParams, "perturb")
+
+
+def test_system_outputs_are_dealt_out_among_the_shards(project, with_outputs, params):
+    rows = []
+    for index, shard in enumerate(list_shards(project / "segments")):
+        own = [r for r in made(index, [shard], with_outputs).table.to_pylist() if r["technique"] == "system_output"]
+        assert made(index, [shard], with_outputs).rows_in > made(index, [shard], params).rows_in
+        rows += [row for row in own if row["parent_id"] is None]
+    assert sorted((row["pair_id"], row["segment_id"], row["reference"], row["candidate"]) for row in rows) == [
+        ("old-1/output1", "old-1", "The cat sat.", "A cat was sitting."),
+        ("old-1/output4", "old-1", "The cat sat.", "cat has sat"),
+        ("old-2/output6", "old-2", "Dogs bark.", "The dogs do bark."),
+    ]
+
+
+def test_as_many_system_outputs_are_drawn_as_asked(with_outputs):
+    fewer = dataclasses.replace(with_outputs.system_outputs, pairs=2)
+    assert len(drawn(fewer, 1)) == 2
+    assert {row["pair_id"] for row in drawn(fewer, 1)} < {row["pair_id"] for row in drawn(with_outputs.system_outputs, 1)}
+
+
+def test_other_system_outputs_make_other_shards(project, with_outputs):
+    before = make_job(with_outputs, project / "segments").extra
+    (project / "outputs.tsv").write_text(OUTPUTS.replace("bark", "howl"))
+    assert make_job(with_outputs, project / "segments").extra != before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pairs": 1}, "perturb.system_outputs.pairs: is 1, but there are no sources"),
+        ({"pairs": -1}, "perturb.system_outputs.pairs: must be at least 0, not -1"),
+        (
+            {"sources": [{"name": "a", "path": p, "sha256": None} for p in "bc"]},
+            "perturb.system_outputs.sources: two of them are called a",
+        ),
+    ],
+)
+def test_bad_system_outputs_are_named(project, section, change, message):
+    with pytest.raises(ParamsError, match=message):
+        run(project, {**section, "system_outputs": {**section["system_outputs"], **change}})
 
 
 def test_job_names_all_models_in_its_fingerprint(project, params, section):
@@ -168,7 +235,7 @@ def test_damaged_shard_is_named(project, params):
     file = project / "cut.parquet"
     file.write_bytes((project / "segments" / shard_name(1)).read_bytes()[:50])
     with pytest.raises(InputError, match=r"cut.parquet: not a whole Parquet file"):
-        perturb_shard(0, [file], params)
+        made(0, [file], params)
 
 
 def test_folder_without_shards_is_named(project, section):

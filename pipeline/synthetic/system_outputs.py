@@ -1,0 +1,97 @@
+"""Outputs of real systems beside human references, unrated: a technique of its own beside the paper's three.
+
+Mask-filling and backtranslation imitate the errors of systems; old evaluation campaigns hold the errors themselves
+(WMT13: 280,000 translations of 3,000 sentences). No rating is read: the targets are the same automatic signals.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.seeds import generator
+from pipeline.ratings.archives import local
+from pipeline.ratings.table_files import read_table, table_files
+from pipeline.synthetic.attempt import Technique, hold_within
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class OutputsSource:
+    """A table, or a folder of tables, with the columns `reference` and `candidate`; `name` begins its pairs' ids."""
+
+    name: str
+    path: str
+    sha256: str | None
+
+
+@dataclass(frozen=True)
+class SystemOutputsParams:
+    """`pairs` of them are drawn from all sources together, 0 for none; a side longer than `max_words` is left out."""
+
+    sources: tuple[OutputsSource, ...]
+    pairs: int
+    max_words: int
+
+    def __post_init__(self) -> None:
+        hold_within("perturb.system_outputs.pairs", self.pairs, 0)
+        hold_within("perturb.system_outputs.max_words", self.max_words, 1)
+        names = [source.name for source in self.sources]
+        if len(set(names)) < len(names):
+            raise ParamsError(f"perturb.system_outputs.sources: two of them are called {max(names, key=names.count)}.")
+        if self.pairs and not names:
+            raise ParamsError(f"perturb.system_outputs.pairs: is {self.pairs}, but there are no sources.")
+
+
+@functools.lru_cache(maxsize=1)
+def drawn(params: SystemOutputsParams, seed: int) -> Sequence[Row]:
+    """`params.pairs` rows (PAIRS) in random order, or all where there are fewer; a text beside itself is no pair.
+
+    The ids are `<source>-<reference>` for the segment, counted as references first appear, and
+    `<segment>/output<row>` for the pair, with the row of the source.
+    """
+    rows: list[Row] = []
+    if params.pairs:
+        for source in params.sources:
+            rows += _read(source, params.max_words)
+    order = generator(seed, "perturb", "system_outputs").permutation(len(rows))[: params.pairs]
+    return [rows[i] for i in order]
+
+
+def _read(source: OutputsSource, max_words: int) -> list[Row]:
+    """All usable rows of one source, the first of equal pairs alone."""
+    references: dict[str, int] = {}
+    found: dict[tuple[str, str], Row] = {}
+    number = 0
+    for file in table_files(local(source.path, source.sha256)):
+        for line, columns in read_table(file, ["reference", "candidate"]):
+            number += 1
+            texts = columns["reference"], columns["candidate"]
+            for name, text in zip(("reference", "candidate"), texts, strict=True):
+                if not isinstance(text, str):
+                    raise InputError(f"the {name} is not text", file=file, line=line, value=text)
+            reference, candidate = (" ".join(text.split()) for text in texts)
+            if not reference or not candidate or reference == candidate or (reference, candidate) in found:
+                continue
+            if max(len(reference.split()), len(candidate.split())) > max_words:
+                continue
+            segment = f"{source.name}-{references.setdefault(reference, len(references) + 1)}"
+            found[reference, candidate] = _row(segment, f"{segment}/output{number}", reference, candidate)
+    return list(found.values())
+
+
+def _row(segment: str, pair: str, reference: str, candidate: str) -> Row:
+    return {
+        "pair_id": pair,
+        "segment_id": segment,
+        "reference": reference,
+        "candidate": candidate,
+        "technique": Technique.SYSTEM_OUTPUT.value,
+        "pivot": None,
+        "mask_style": None,
+        "masks": None,
+        "dropped_words": 0,
+        "parent_id": None,
+    }
