@@ -1,23 +1,29 @@
-"""The metric as a model: transformers' own sequence classifier over (reference, candidate), saved as safetensors.
+"""The metric as a model: a sequence classifier over (reference, candidate), saved as safetensors.
 
-A checkpoint is a plain `save_pretrained` folder that AutoModelForSequenceClassification loads without this project.
+A checkpoint is a `save_pretrained` folder for AutoModelForSequenceClassification: either one of transformers' own
+classes, as in the paper, or `pipeline.model.alignment.AlignmentMetric`, whose code lies beside the weights.
 Pre-trained checkpoints have one output for every target column; fine-tuned ones have one for each rated aspect, and
 keep the pre-training head beside it in `heads.safetensors`, so that the signals can still be predicted.
 """
 
 import contextlib
+import enum
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 
+from pipeline.core import runtime
+from pipeline.core.errors import ModelError
 from pipeline.core.shards import writing
-from pipeline.model.loading import load, load_config
+from pipeline.model.alignment import MATCHES, AlignmentConfig, AlignmentMetric
+from pipeline.model.loading import from_folder, load, load_config, load_tokenizer, usable_tokens
 from pipeline.model.locate import locate
 from pipeline.model.targets import Scaling
 
@@ -25,19 +31,31 @@ HEADS = "heads.safetensors"
 TARGETS = "targets.json"
 
 
-def new_metric(encoder: str, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
-    """The encoder named `encoder` (see `locate`) under a fresh linear layer with one row for each of `outputs`.
+class Head(enum.StrEnum):
+    """What the outputs are computed from."""
 
-    Pooler and classifier may be new, drawn from `seed`; any other weight that the folder lacks is a ModelError.
+    CLS = "cls"  # [CLS] through the pooler, transformers' own classifier (paper, section 3)
+    ALIGNMENT = "alignment"  # that, and how the words of the two sentences match
+
+
+def new_metric(encoder: str, head: Head, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
+    """The encoder named `encoder` (see `locate`) under a fresh head with one row for each of `outputs`.
+
+    Pooler and classifier may be new, drawn from `seed`; any other weight that the folder lacks is a ModelError. An
+    encoder that has the alignment head already is a checkpoint, and keeps it.
     """
     folder = locate(encoder)
     config = load_config(folder)
-    config.id2label = dict(enumerate(outputs))
-    config.label2id = {name: i for i, name in enumerate(outputs)}
-    config.problem_type = "regression"
-    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
-        if hasattr(config, name):
-            setattr(config, name, dropout)
+    torch.manual_seed(seed)
+    if head is Head.ALIGNMENT and not isinstance(config, AlignmentConfig):
+        return _with_alignment(folder, config, outputs, dropout, seed)
+    return with_outputs(folder, outputs, dropout, seed)
+
+
+def with_outputs(folder: Path, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
+    """The checkpoint or encoder in `folder` as it is, under a fresh last layer with one row for each of `outputs`."""
+    config = _named(load_config(folder), outputs)
+    _set_dropout(config, dropout)
     torch.manual_seed(seed)
     model = load(AutoModelForSequenceClassification, folder, ("pooler", "classifier"), config=config)
     assert isinstance(model, PreTrainedModel)
@@ -45,12 +63,54 @@ def new_metric(encoder: str, outputs: Sequence[str], dropout: float, seed: int) 
     return model
 
 
+def _with_alignment(folder: Path, encoder: Any, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
+    _set_dropout(encoder, dropout)
+    tokenizer = load_tokenizer(folder)
+    if tokenizer.sep_token_id is None:
+        raise ModelError(f"{folder}: the tokenizer has no separator token, which ends the reference.")
+    specials = [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id]
+    longest = usable_tokens(encoder, tokenizer)
+    config = AlignmentConfig(encoder.to_dict(), tokenizer.sep_token_id, specials, dropout, longest)
+    with from_folder(folder):
+        model = AlignmentMetric(_named(config, outputs)).eval()
+    encoder.architectures = None
+    weights = load(AutoModel, folder, ("pooler",), config=encoder).state_dict()
+    model.encoder.load_state_dict({name: weights[name] for name in model.encoder.state_dict()})
+    torch.manual_seed(seed)
+    torch.nn.init.normal_(model.pooler.weight, std=encoder.initializer_range)
+    torch.nn.init.zeros_(model.pooler.bias)
+    _fresh_head(model, seed)
+    return model
+
+
+def _named(config: Any, outputs: Sequence[str]) -> Any:
+    config.id2label = dict(enumerate(outputs))
+    config.label2id = {name: i for i, name in enumerate(outputs)}
+    config.problem_type = "regression"
+    return config
+
+
+def _set_dropout(config: Any, dropout: float) -> None:
+    """Every dropout rate of `config`, and of the encoder inside it, becomes `dropout`."""
+    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
+        if hasattr(config, name):
+            setattr(config, name, dropout)
+        if isinstance(config, AlignmentConfig) and name in config.encoder:
+            config.encoder[name] = dropout
+
+
 def _fresh_head(model: PreTrainedModel, seed: int) -> None:
-    """A new last layer from `seed` alone: same start whatever the folder held or the library drew before."""
+    """A new last layer from `seed` alone: same start whatever the folder held or the library drew before.
+
+    With the alignment head every output starts as the F measure of the matching, plus a little of [CLS].
+    """
     torch.manual_seed(seed)
     layer = head_of(model)
-    torch.nn.init.normal_(layer.weight, std=model.config.initializer_range)
+    torch.nn.init.normal_(layer.weight, std=getattr(model.config, "initializer_range", 0.02))
     torch.nn.init.zeros_(layer.bias)
+    if isinstance(model, AlignmentMetric):
+        with torch.no_grad():
+            layer.weight[:, -MATCHES:] = torch.tensor([0.0, 0.0, 1.0])
 
 
 def head_of(model: PreTrainedModel) -> torch.nn.Linear:
@@ -59,6 +119,13 @@ def head_of(model: PreTrainedModel) -> torch.nn.Linear:
     layer = head if isinstance(head, torch.nn.Linear) else head.out_proj
     assert isinstance(layer, torch.nn.Linear)
     return layer
+
+
+def load_metric(folder: Path) -> PreTrainedModel:
+    """The checkpoint in `folder`, whole, in evaluation mode and single precision, on the runtime's device."""
+    model = load(AutoModelForSequenceClassification, locate(str(folder)))
+    assert isinstance(model, PreTrainedModel)
+    return model.to(runtime.device())
 
 
 def save_metric(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

@@ -5,20 +5,12 @@ from pathlib import Path
 
 import numpy
 import torch
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 from pipeline.core import runtime
-from pipeline.model.loading import check_max_tokens, load, load_tokenizer
-from pipeline.model.locate import locate
+from pipeline.model.checkpoint import load_metric
+from pipeline.model.loading import check_max_tokens, load_tokenizer
 from pipeline.model.pairs import EncodedPairs, encode_pairs
 from pipeline.training.batching import token_batches
-
-
-def load_metric(folder: Path) -> PreTrainedModel:
-    """The checkpoint in `folder`, whole, in evaluation mode and single precision, on the runtime's device."""
-    model = load(AutoModelForSequenceClassification, locate(str(folder)))
-    assert isinstance(model, PreTrainedModel)
-    return model.to(runtime.device())
 
 
 def outputs(model: torch.nn.Module, pairs: EncodedPairs, batch_tokens: int) -> numpy.ndarray:

@@ -16,7 +16,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.params import require, require_positive
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import read_rows
-from pipeline.model.checkpoint import keep_heads, new_metric, save_metric
+from pipeline.model.checkpoint import keep_heads, save_metric, with_outputs
 from pipeline.model.loading import check_max_tokens, load_tokenizer
 from pipeline.model.pairs import encode_pairs
 from pipeline.model.predict import outputs
@@ -106,7 +106,7 @@ def rating_loss(predicted: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
 def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> None:
     """Fine-tune the checkpoint `start` on the training rows of `ratings` and write the best one to `out`."""
     tokenizer = load_tokenizer(start)
-    model = new_metric(str(start), params.aspects, params.dropout, params.schedule.seed)
+    model = with_outputs(start, params.aspects, params.dropout, params.schedule.seed)
     check_max_tokens("finetune.max_tokens", params.max_tokens, model.config, tokenizer)
     train = read_rated(ratings, "train", params.aspects)
     held = read_rated(ratings, "validation", params.aspects)

@@ -17,7 +17,7 @@ from pipeline.core.params import require, require_positive
 from pipeline.core.records import PAIRS, SIGNAL_COLUMNS, signal_schema
 from pipeline.core.seeds import generator
 from pipeline.core.shards import list_shards, read_shard
-from pipeline.model.checkpoint import new_metric, save_metric, save_targets
+from pipeline.model.checkpoint import Head, new_metric, save_metric, save_targets
 from pipeline.model.loading import check_max_tokens, load_tokenizer
 from pipeline.model.locate import locate
 from pipeline.model.pairs import EncodedPairs, encode_pairs, join
@@ -36,6 +36,7 @@ class PretrainParams:
     """
 
     encoder: str
+    head: Head
     max_tokens: int
     batch_pairs: int
     dropout: float
@@ -136,7 +137,7 @@ def pretrain(params: PretrainParams, variant: str, pairs: Path, labels: Path, ou
     """Train `variant` and write its checkpoint to `out`; the variant `none` is the encoder as it came."""
     tasks = tasks_of(variant)
     columns = [column for task in tasks for column in task.columns]
-    model = new_metric(params.encoder, columns or ["score"], params.dropout, params.schedule.seed)
+    model = new_metric(params.encoder, params.head, columns or ["score"], params.dropout, params.schedule.seed)
     tokenizer = load_tokenizer(locate(params.encoder))
     check_max_tokens("pretrain.max_tokens", params.max_tokens, model.config, tokenizer)
     if not tasks:

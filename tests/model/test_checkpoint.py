@@ -12,7 +12,16 @@ from tiny_filler import save_tiny_filler
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from pipeline.core.errors import ModelError, ParamsError, StorageError
-from pipeline.model.checkpoint import HEADS, TARGETS, keep_heads, new_metric, save_metric, save_targets
+from pipeline.model.checkpoint import (
+    HEADS,
+    TARGETS,
+    Head,
+    keep_heads,
+    new_metric,
+    save_metric,
+    save_targets,
+    with_outputs,
+)
 from pipeline.model.loading import load_tokenizer
 from pipeline.model.pairs import encode_pairs
 from pipeline.model.predict import predict
@@ -22,11 +31,11 @@ REFERENCES = ["the cat sat on the mat.", "a dog ran.", "the small red house", "t
 CANDIDATES = ["the cat sat.", "", "the small house was red", "the bird sat on the red mat on the house"]
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Path:
-    """A pre-trained checkpoint with three outputs."""
+@pytest.fixture(params=Head)
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A pre-trained checkpoint with three outputs, of either head."""
     encoder = save_tiny_filler(tmp_path / "encoder")
-    model = new_metric(str(encoder), ["bleu", "flag_a", "flag_b"], dropout=0.1, seed=3)
+    model = new_metric(str(encoder), request.param, ["bleu", "flag_a", "flag_b"], dropout=0.1, seed=3)
     folder = tmp_path / "pretrained"
     save_metric(model, load_tokenizer(encoder), folder)
     save_targets(folder, ["bleu", "flag_a", "flag_b"], Scaling((0.5, 0.0, 0.0), (2.0, 1.0, 1.0)))
@@ -47,15 +56,15 @@ def test_scores_equal_transformers_one_pair_at_a_time(start: Path) -> None:
 
 
 def test_a_new_head_depends_on_the_seed_alone_and_the_encoder_is_kept(start: Path) -> None:
-    first, second = (new_metric(str(start), ["adequacy"], 0.1, seed=5) for _ in range(2))
+    first, second = (with_outputs(start, ["adequacy"], 0.1, seed=5) for _ in range(2))
     assert torch.equal(first.classifier.weight, second.classifier.weight)
-    assert first.classifier.weight.shape == (1, 16)
-    name = "bert.encoder.layer.0.output.dense.weight"
+    assert first.classifier.weight.shape == (1, load_file(start / "model.safetensors")["classifier.weight"].shape[1])
+    name = f"{first.base_model_prefix}.encoder.layer.0.output.dense.weight"
     assert torch.equal(first.state_dict()[name], load_file(start / "model.safetensors")[name])
 
 
 def test_the_pretraining_head_travels_with_the_finetuned_model(start: Path, tmp_path: Path) -> None:
-    model = new_metric(str(start), ["adequacy"], 0.1, seed=5)
+    model = with_outputs(start, ["adequacy"], 0.1, seed=5)
     save_metric(model, load_tokenizer(start), tmp_path / "fine")
     keep_heads(start, tmp_path / "fine")
     head = load_file(tmp_path / "fine" / HEADS)
@@ -92,18 +101,19 @@ def test_a_checkpoint_without_its_head_is_not_scored_with_a_random_one(start: Pa
     without(start, "classifier.weight")
     with pytest.raises(ModelError, match=r"1 weights of .* are missing or of another shape, .* classifier\.weight\.$"):
         predict(start, ["a"], ["b"], max_tokens=16, batch_tokens=64)
-    assert new_metric(str(start), ["adequacy"], 0.1, seed=5).classifier.weight.shape == (1, 16)
+    assert with_outputs(start, ["adequacy"], 0.1, seed=5).classifier.weight.shape[0] == 1
 
 
 def test_an_encoder_with_a_hole_is_not_trained(start: Path) -> None:
-    without(start, "bert.encoder.layer.0.output.dense.weight")
-    with pytest.raises(ModelError, match=r"the first is bert\.encoder\.layer\.0\.output\.dense\.weight\.$"):
-        new_metric(str(start), ["adequacy"], 0.1, seed=5)
+    prefix = with_outputs(start, ["adequacy"], 0.1, seed=5).base_model_prefix
+    without(start, f"{prefix}.encoder.layer.0.output.dense.weight")
+    with pytest.raises(ModelError, match=r"the first is \w+\.encoder\.layer\.0\.output\.dense\.weight\.$"):
+        with_outputs(start, ["adequacy"], 0.1, seed=5)
 
 
 def test_a_folder_without_a_config_is_one_sentence(start: Path) -> None:
     (start / "config.json").unlink()
-    for load in (lambda: predict(start, ["a"], ["b"], 16, 64), lambda: new_metric(str(start), ["a"], 0.1, 5)):
+    for load in (lambda: predict(start, ["a"], ["b"], 16, 64), lambda: with_outputs(start, ["a"], 0.1, 5)):
         with pytest.raises(ModelError, match=f"^{start}: cannot be loaded "):
             load()
 
@@ -115,7 +125,7 @@ def test_pairs_longer_than_the_model_are_refused_by_key(start: Path) -> None:
 
 
 def test_a_full_disk_leaves_no_half_of_the_weights(start: Path, tmp_path: Path) -> None:
-    model, tokenizer = new_metric(str(start), ["adequacy"], 0.1, seed=5), load_tokenizer(start)
+    model, tokenizer = with_outputs(start, ["adequacy"], 0.1, seed=5), load_tokenizer(start)
 
     def cut(folder: Path) -> None:
         folder.mkdir()

@@ -198,7 +198,9 @@ def test_system_outputs_are_dealt_out_among_the_shards(project, with_outputs, pa
 def test_as_many_system_outputs_are_drawn_as_asked(with_outputs):
     fewer = dataclasses.replace(with_outputs.system_outputs, pairs=2)
     assert len(drawn(fewer, 1)) == 2
-    assert {row["pair_id"] for row in drawn(fewer, 1)} < {row["pair_id"] for row in drawn(with_outputs.system_outputs, 1)}
+    assert {row["pair_id"] for row in drawn(fewer, 1)} < {
+        row["pair_id"] for row in drawn(with_outputs.system_outputs, 1)
+    }
 
 
 def test_other_system_outputs_make_other_shards(project, with_outputs):

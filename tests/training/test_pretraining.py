@@ -15,17 +15,19 @@ from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.records import PAIRS, SIGNAL_COLUMNS, signal_schema
 from pipeline.core.seeds import generator
 from pipeline.core.shards import shard_name, table_of, write_shard
+from pipeline.model.checkpoint import Head
 from pipeline.model.loading import load_tokenizer
 from pipeline.model.targets import Scaling, tasks_of
 from pipeline.training.loop import Schedule
 from pipeline.training.pretraining import PretrainParams, pretrain, read_labelled, scaled, split_by_segment
 
 SCHEDULE = Schedule(
-    steps=2, learning_rate=0.01, layer_decay=1.0, weight_decay=0.0, warmup_share=0.1, clip_norm=1.0, evaluate_every=1,
-    save_every=1, seed=1,
+    steps=2, learning_rate=0.01, head_learning_rate=0.01, layer_decay=1.0, weight_decay=0.0, warmup_share=0.1,
+    clip_norm=1.0, evaluate_every=1, save_every=1, seed=1,
 )  # fmt: skip
 PARAMS = PretrainParams(
     encoder="encoder",
+    head=Head.ALIGNMENT,
     max_tokens=16,
     batch_pairs=2,
     dropout=0.0,
