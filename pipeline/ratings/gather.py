@@ -4,6 +4,8 @@ The order is the params' order of corpora and each corpus's own order of rows. A
 resume is the whole: the shards are written aside and moved in one step, and a killed run starts over.
 """
 
+import dataclasses
+import html
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -55,7 +57,10 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
     entries: list[Entry] = []
     dropped: dict[str, Counter[str]] = {}
     for corpus in params.corpora:
-        loaded = _without_long_texts(LOADERS[corpus.layout](corpus), params.max_words)
+        loaded = LOADERS[corpus.layout](corpus)
+        if params.undo_character_references:
+            loaded = Loaded([_unescaped(rating) for rating in loaded.ratings], loaded.dropped)
+        loaded = _without_long_texts(loaded, params.max_words)
         dropped[corpus.name] = loaded.dropped
         if not loaded.ratings:
             reasons = f" ({_reasons(loaded.dropped)})" if loaded.dropped else ""
@@ -66,6 +71,17 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
     counts = _counts(entries, dropped)
     _write([entry for entry in entries if entry.split is not None], counts, params.rows_per_shard, out)
     return counts
+
+
+def _unescaped(rating: Rating) -> Rating:
+    """The rating with the characters that HTML's and XML's references in its texts stand for."""
+    return dataclasses.replace(
+        rating,
+        reference=html.unescape(rating.reference),
+        other_references=tuple(map(html.unescape, rating.other_references)),
+        candidate=html.unescape(rating.candidate),
+        source=None if rating.source is None else html.unescape(rating.source),
+    )
 
 
 def _without_long_texts(loaded: Loaded, max_words: int) -> Loaded:

@@ -15,6 +15,7 @@ from pipeline.core import runtime
 from pipeline.core.errors import InputError
 from pipeline.core.params import require, require_positive
 from pipeline.core.records import RATINGS
+from pipeline.core.seeds import generator
 from pipeline.core.shards import read_rows
 from pipeline.model.checkpoint import keep_heads, save_metric, with_outputs
 from pipeline.model.loading import check_max_tokens, load_tokenizer
@@ -27,9 +28,13 @@ from pipeline.training.runs import finish, run, state_folder, write_counts, writ
 
 @dataclass(frozen=True)
 class FinetuneParams:
-    """`aspects` are rated and predicted one output each; WMT and own files have a single one."""
+    """`aspects` are rated and predicted one output each; WMT and own files have a single one.
+
+    `ratings`: how many rated candidates train, drawn by the schedule's seed; None for all.
+    """
 
     aspects: tuple[str, ...]
+    ratings: int | None
     max_tokens: int
     batch_pairs: int
     dropout: float
@@ -39,6 +44,7 @@ class FinetuneParams:
     def __post_init__(self) -> None:
         require_positive("finetune", self, "max_tokens", "batch_pairs", "batch_tokens")
         require(0 <= self.dropout < 1, "finetune.dropout", "be at least 0 and below 1", self.dropout)
+        require(self.ratings is None or self.ratings > 0, "finetune.ratings", "be at least 1 or null", self.ratings)
         distinct = 0 < len(self.aspects) == len(set(self.aspects))
         require(distinct, "finetune.aspects", "name at least one aspect, and none twice", list(self.aspects))
         self.schedule.check("finetune.schedule")
@@ -58,10 +64,13 @@ class RatedPairs:
     dropped: dict[str, int]
 
 
-def read_rated(folder: Path, split: str, aspects: Sequence[str]) -> RatedPairs:
-    """Rows of `split` that rate one of `aspects`; several references make several pairs with the same rating."""
-    rated: dict[tuple[str, str, str], dict[str, float]] = {}
-    rows, dropped = 0, Counter[str]()
+def read_rated(folder: Path, split: str, aspects: Sequence[str], limit: int | None = None, seed: int = 0) -> RatedPairs:
+    """Rows of `split` that rate one of `aspects`; several references make several pairs with the same rating.
+
+    `limit` rated candidates are drawn by `seed` where there are more: those of a smaller limit are among them.
+    """
+    rated: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
+    rows, dropped, rows_of = 0, Counter[str](), Counter[str]()
     for row in read_rows(folder, RATINGS):
         if row["split"] != split:
             continue
@@ -70,13 +79,20 @@ def read_rated(folder: Path, split: str, aspects: Sequence[str]) -> RatedPairs:
             dropped[f"{split} rating of {row['aspect']}"] += 1
             continue
         owner = row["rating_id"].removesuffix(f"/{row['aspect']}")
+        rows_of[owner] += 1
         for reference in (row["reference"], *row["other_references"]):
-            rated.setdefault((owner, reference, row["candidate"]), {})[row["aspect"]] = row["score"]
+            rated.setdefault(owner, {}).setdefault((reference, row["candidate"]), {})[row["aspect"]] = row["score"]
     if not rated:
         raise InputError(f"has no {split} rating of {', '.join(aspects)}", file=folder)
-    values = [[scores.get(aspect, numpy.nan) for aspect in aspects] for scores in rated.values()]
-    ratings = numpy.array(values, dtype=numpy.float32)
-    return RatedPairs([k[1] for k in rated], [k[2] for k in rated], ratings, rows, dict(sorted(dropped.items())))
+    owners = list(rated)
+    if limit is not None and limit < len(owners):
+        chosen = set(generator(seed, "ratings").permutation(len(owners))[:limit].tolist())
+        dropped[f"{split} rating not drawn"] = sum(rows_of[o] for i, o in enumerate(owners) if i not in chosen)
+        owners = [owner for i, owner in enumerate(owners) if i in chosen]
+    texts = [pair for owner in owners for pair in rated[owner]]
+    scores = [values for owner in owners for values in rated[owner].values()]
+    ratings = numpy.array([[one.get(a, numpy.nan) for a in aspects] for one in scores], dtype=numpy.float32)
+    return RatedPairs([z for z, _ in texts], [c for _, c in texts], ratings, rows, dict(sorted(dropped.items())))
 
 
 def kendall(human: numpy.ndarray, metric: numpy.ndarray) -> float:
@@ -108,7 +124,7 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> N
     tokenizer = load_tokenizer(start)
     model = with_outputs(start, params.aspects, params.dropout, params.schedule.seed)
     check_max_tokens("finetune.max_tokens", params.max_tokens, model.config, tokenizer)
-    train = read_rated(ratings, "train", params.aspects)
+    train = read_rated(ratings, "train", params.aspects, params.ratings, params.schedule.seed)
     held = read_rated(ratings, "validation", params.aspects)
     if not orders_something(held.ratings):
         raise InputError("validation needs at least two different ratings to choose the best checkpoint", file=ratings)

@@ -18,7 +18,14 @@ CORPUS = {
     "test_fraction": 0.25,
     "scale": 100,
 }
-SECTION = {"corpora": [CORPUS], "validation_fraction": 0.1, "max_words": 512, "rows_per_shard": 1000, "seed": 1}
+SECTION = {
+    "corpora": [CORPUS],
+    "validation_fraction": 0.1,
+    "max_words": 512,
+    "undo_character_references": True,
+    "rows_per_shard": 1000,
+    "seed": 1,
+}
 
 
 def test_a_good_section_loads() -> None:

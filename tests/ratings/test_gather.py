@@ -19,8 +19,8 @@ Write = Callable[[Path, str], Path]
 Make = Callable[..., Corpus]
 
 
-def params(*corpora: Corpus, validation: float = 0.0, rows: int = 1000) -> CollectParams:
-    return CollectParams(corpora, validation, 512, rows, 1)
+def params(*corpora: Corpus, validation: float = 0.0, rows: int = 1000, undo: bool = False) -> CollectParams:
+    return CollectParams(corpora, validation, 512, undo, rows, 1)
 
 
 def own(write: Write, file: Path, *rows: tuple[str, str]) -> Path:
@@ -117,6 +117,19 @@ def test_rows_with_long_texts_are_dropped_and_counted(tmp_path: Path, write: Wri
     assert (counts["rows_in"], counts["rows_out"], counts["dropped"]) == (4, 1, {TOO_LONG: 3})
     (row,) = read_rows(tmp_path / "out", RATINGS)
     assert (row["rating_id"], row["candidate"]) == ("c/1", fits)
+
+
+def test_character_references_become_characters_on_request(tmp_path: Path, write: Write, corpus: Make) -> None:
+    row = {"reference": "&quot;R&amp;D&quot;", "references": ["A &lt; B"], "candidate": "R&apos;s", "source": "&#228;"}
+    file = write(tmp_path / "a.jsonl", json.dumps({**row, "score": 50}) + "\n")
+    for undo, expected in (
+        (False, (row["reference"], ["A &lt; B"], "R&apos;s", "&#228;")),
+        (True, ('"R&D"', ["A < B"], "R's", "ä")),
+    ):
+        collect(params(corpus(Layout.OWN, file), undo=undo), tmp_path / "out")
+        (found,) = read_rows(tmp_path / "out", RATINGS)
+        texts = tuple(found[name] for name in ("reference", "other_references", "candidate", "source"))
+        assert texts == expected
 
 
 def test_a_test_split_of_several_years_is_refused(tmp_path: Path, write: Write, corpus: Make) -> None:

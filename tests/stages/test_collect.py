@@ -25,6 +25,7 @@ profiles:
 collect:
   validation_fraction: 0.1
   max_words: 512
+  undo_character_references: true
   rows_per_shard: 25
   seed: 1
 """

@@ -20,7 +20,9 @@ SCHEDULE = Schedule(
     steps=2, learning_rate=0.01, head_learning_rate=0.01, layer_decay=1.0, weight_decay=0.0, warmup_share=0.1,
     clip_norm=1.0, evaluate_every=1, save_every=1, seed=1,
 )  # fmt: skip
-PARAMS = FinetuneParams(("adequacy",), max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=SCHEDULE)
+PARAMS = FinetuneParams(
+    ("adequacy",), None, max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=SCHEDULE
+)
 
 
 def rating(rating_id: str, split: str, aspect: str, candidate: str, score: float) -> dict[str, Any]:
@@ -71,6 +73,17 @@ def test_finetune_counts_every_row_beside_the_model(tmp_path: Path, monkeypatch:
     counts = json.loads((tmp_path / "out" / "counts.json").read_text())
     assert counts == {"rows_in": 7, "rows_out": 6, "dropped": {"train rating of fluency": 1}}
     assert (tmp_path / "out" / "model.safetensors").exists()
+
+
+def test_fewer_ratings_are_drawn_nested_and_counted(tmp_path: Path) -> None:
+    rows = [rating(f"wmt/{i}", "train", "adequacy", f"cat {i}", i / 10) for i in range(10)]
+    folder = write(tmp_path, rows)
+    few, more = (read_rated(folder, "train", ["adequacy"], limit, seed=1) for limit in (3, 6))
+    assert (len(few.candidates), len(more.candidates)) == (3, 6)
+    assert set(few.candidates) < set(more.candidates)
+    assert (few.rows, few.dropped) == (10, {"train rating not drawn": 7})
+    assert [f"cat {round(10 * score)}" for score in few.ratings[:, 0]] == few.candidates
+    assert read_rated(folder, "train", ["adequacy"], 10, seed=1).dropped == {}
 
 
 def test_validation_ratings_that_are_all_equal_are_refused(tmp_path: Path) -> None:
