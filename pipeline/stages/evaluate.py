@@ -20,6 +20,7 @@ from pipeline.core.shards import list_shards, read_rows, shard_name, table_of, w
 from pipeline.core.work import Job, run_job, write_json
 from pipeline.evaluation.baselines import signature
 from pipeline.evaluation.comparison import compare
+from pipeline.evaluation.layer import best_layer
 from pipeline.evaluation.names import ENCODED, TRAINED, Baseline
 from pipeline.evaluation.predictions import ScoringParams, read_test_rows, score_metric
 from pipeline.evaluation.tables import Group, agreement_rows, group_rows, left_out, measure
@@ -32,14 +33,14 @@ class EvaluateParams:
     """Section `evaluate` of params.yaml.
 
     `baselines`: which to compute. `bertscore_model`, `bertscore_layer`: their encoder (see model/locate.py) and the
-    layer whose vectors are matched. `max_tokens`: a pair is cut to this length for trained metrics. `batch_tokens`:
+    layer whose vectors are matched, None for the best on the validation ratings. `max_tokens`: a pair is cut to this length for trained metrics. `batch_tokens`:
     tokens in a batch, padding included. `resamples`, `confidence` (0-1): bootstrap. `permutations`: of the paired
     test. `darr_gap`: points of 100 by which two translations must differ for people to have told them apart.
     """
 
     baselines: tuple[Baseline, ...]
     bertscore_model: str
-    bertscore_layer: int
+    bertscore_layer: int | None
     max_tokens: int
     batch_tokens: int
     resamples: int
@@ -74,7 +75,7 @@ def evaluate(params: EvaluateParams, variants: list[str], ratings: Path, metrics
     counts = _count_splits(ratings)
     if not counts["rows_out"]:
         raise InputError("no row has the split test, so there is nothing to evaluate", file=ratings)
-    job = _job(params, variants, ratings, metrics)
+    job = _job(params, variants, ratings, metrics, _layer(params, ratings))
     _clear(out)
     run_job(job, out / "predictions")
     scores: dict[str, dict[str, float]] = {name: {} for name in job.params.metrics}
@@ -88,7 +89,7 @@ def evaluate(params: EvaluateParams, variants: list[str], ratings: Path, metrics
         groups, measured, permutations=params.permutations, confidence=params.confidence, seed=params.seed
     )
     write_json(out / "significance.json", records)
-    write_json(out / "method.json", _method(params, job.params.metrics, groups))
+    write_json(out / "method.json", _method(params, job.params, groups))
     write_json(out / "counts.json", counts)
 
 
@@ -107,7 +108,17 @@ def _count_splits(ratings: Path) -> dict[str, object]:
     return {"rows_in": test + sum(splits.values()), "rows_out": test, "dropped": dropped}
 
 
-def _job(params: EvaluateParams, variants: list[str], ratings: Path, metrics: Path) -> Job:
+def _layer(params: EvaluateParams, ratings: Path) -> int:
+    """The layer that BERTScore matches with; 0, which nothing reads, where no baseline needs one."""
+    if not ENCODED.intersection(params.baselines):
+        return 0
+    if params.bertscore_layer is not None:
+        return params.bertscore_layer
+    rows = [row for row in read_rows(ratings, RATINGS) if row["split"] == "validation"]
+    return best_layer(params.bertscore_model, rows, params.batch_tokens)
+
+
+def _job(params: EvaluateParams, variants: list[str], ratings: Path, metrics: Path, layer: int) -> Job:
     """One shard a metric; its inputs are the rating shards and, where it has one, its model's folder."""
     shards = list_shards(ratings)
     inputs: dict[str, list[Path]] = {}
@@ -122,14 +133,14 @@ def _job(params: EvaluateParams, variants: list[str], ratings: Path, metrics: Pa
     scoring = ScoringParams(
         metrics=tuple(inputs),
         bertscore_model=params.bertscore_model,
-        bertscore_layer=params.bertscore_layer,
+        bertscore_layer=layer,
         max_tokens=params.max_tokens,
         batch_tokens=params.batch_tokens,
     )
     return Job("pipeline.stages.evaluate", score_metric, list(inputs.values()), scoring)
 
 
-def _method(params: EvaluateParams, metrics: tuple[str, ...], groups: list[Group]) -> dict[str, object]:
+def _method(params: EvaluateParams, scoring: ScoringParams, groups: list[Group]) -> dict[str, object]:
     """What a reader needs to repeat the numbers.
 
     The bootstrap's settings, each metric's signature, the language pairs that the averages leave out, each with the
@@ -144,21 +155,22 @@ def _method(params: EvaluateParams, metrics: tuple[str, ...], groups: list[Group
     years = {group.corpus: group.year for group in groups}
     return {
         "settings": settings,
-        "signatures": _signatures(params, metrics),
+        "signatures": _signatures(params, scoring),
         "left_out": reasons,
         "years": years,
     }
 
 
-def _signatures(params: EvaluateParams, metrics: tuple[str, ...]) -> dict[str, str]:
+def _signatures(params: EvaluateParams, scoring: ScoringParams) -> dict[str, str]:
     """How each metric was computed, in one line."""
     found = {}
-    for name in metrics:
+    layer = f"layer {scoring.bertscore_layer}" + ("" if params.bertscore_layer else " (best on validation)")
+    for name in scoring.metrics:
         if name.startswith(TRAINED):
             found[name] = f"checkpoint {name.removeprefix(TRAINED)}, pairs cut to {params.max_tokens} tokens"
         elif Baseline(name) in ENCODED:
             weights = "IDF over the test references" if name == Baseline.BERTSCORE_IDF else "no IDF"
-            found[name] = f"F1, {params.bertscore_model}, layer {params.bertscore_layer}, {weights}, not rescaled"
+            found[name] = f"F1, {params.bertscore_model}, {layer}, {weights}, not rescaled"
         else:
             found[name] = signature(Baseline(name))
     return found

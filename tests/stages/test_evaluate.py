@@ -17,6 +17,7 @@ from pipeline.core.records import AGREEMENT, PREDICTIONS, RATINGS
 from pipeline.core.shards import list_shards, read_rows, read_shard, shard_name, table_of, write_shard
 from pipeline.evaluation.baselines import count_words
 from pipeline.evaluation.correlation import kendall, pearson
+from pipeline.evaluation.layer import layer_kendalls
 from pipeline.evaluation.names import Baseline
 from pipeline.stages.evaluate import EvaluateParams, evaluate
 
@@ -132,6 +133,25 @@ def test_writes_predictions_agreement_and_comparisons(project: Path) -> None:
     assert method["signatures"]["bertscore_idf"].endswith(
         "finetune/all, layer 1, IDF over the test references, not rescaled"
     )
+
+
+def test_bertscore_takes_the_layer_that_is_best_on_validation(project: Path) -> None:
+    rows = [row for row in read_rows(Path("collect"), RATINGS) if row["split"] == "validation"]
+    taus = layer_kendalls(str(project / "finetune" / "all"), rows, 64)
+    best = max(range(len(taus)), key=taus.__getitem__) + 1
+    out = run("evaluate", baselines=["bertscore"], bertscore_layer=None)
+    chosen = run("chosen", baselines=["bertscore"], bertscore_layer=best)
+    assert contents(out / "predictions") == contents(chosen / "predictions")
+    text = json.loads((out / "method.json").read_text())["signatures"]["bertscore"]
+    assert f"layer {best} (best on validation)" in text
+
+
+def test_a_layer_cannot_be_chosen_without_validation(project: Path) -> None:
+    for shard in list_shards(Path("collect")):
+        rows = [row for row in read_shard(shard, RATINGS).to_pylist() if row["split"] != "validation"]
+        write_shard(shard, table_of(rows, RATINGS))
+    with pytest.raises(ParamsError, match=r"^evaluate\.bertscore_layer: is null, but there are no validation ratings"):
+        run("evaluate", baselines=["bertscore"], bertscore_layer=None)
 
 
 def test_a_language_pair_on_which_people_say_nothing_is_told_and_not_averaged(project: Path) -> None:
