@@ -9,6 +9,7 @@ This file needs torch and transformers alone: `save_pretrained` puts a copy of i
 `AutoModelForSequenceClassification.from_pretrained(folder, trust_remote_code=True)` works without this project.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ SPREAD = 4.0
 """Scale of the alignment's features, whose cosines mostly lie between 0.4 and 1, beside tanh's -1 to 1."""
 
 
-class AlignmentConfig(PreTrainedConfig):  # type: ignore[no-untyped-call, misc]
+class AlignmentConfig(PreTrainedConfig):  # type: ignore[misc]
     """`encoder` is the encoder's whole configuration; words are all tokens but `special_ids`.
 
     `separator_id` ends the reference where a model knows no segment types; `max_position_embeddings` is the longest
@@ -35,7 +36,7 @@ class AlignmentConfig(PreTrainedConfig):  # type: ignore[no-untyped-call, misc]
         self,
         encoder: dict[str, Any] | None = None,
         separator_id: int = 0,
-        special_ids: tuple[int, ...] = (),
+        special_ids: Sequence[int] = (),
         classifier_dropout: float = 0.1,
         max_position_embeddings: int = 512,
         **rest: Any,
@@ -58,7 +59,7 @@ class AlignmentConfig(PreTrainedConfig):  # type: ignore[no-untyped-call, misc]
         return config
 
 
-class AlignmentMetric(PreTrainedModel):  # type: ignore[no-untyped-call]
+class AlignmentMetric(PreTrainedModel):  # type: ignore[misc]
     """Encoder, pooled [CLS], alignment, and one linear layer over both; `logits` is (pairs, outputs)."""
 
     config_class = AlignmentConfig
