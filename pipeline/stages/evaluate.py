@@ -34,8 +34,9 @@ class EvaluateParams:
 
     `baselines`: which to compute. `bertscore_model`, `bertscore_layer`: their encoder (see model/locate.py) and the
     layer whose vectors are matched, None for the best on the validation ratings. `max_tokens`: a pair is cut to this
-    length for trained metrics. `batch_tokens`: tokens in a batch, padding included. `resamples`, `confidence` (0-1): bootstrap. `permutations`: of the paired
-    test. `darr_gap`: points of 100 by which two translations must differ for people to have told them apart.
+    length for trained metrics. `batch_tokens`: tokens in a batch, padding included. `resamples`, `confidence` (0-1):
+    bootstrap. `permutations`: of the paired test. `darr_gap`: points of 100 by which two translations must differ for
+    people to have told them apart.
     """
 
     baselines: tuple[Baseline, ...]
