@@ -1,10 +1,12 @@
 """Fine-tuning on human ratings: squared error on the rating (paper, section 3), best checkpoint on validation tau."""
 
+import dataclasses
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy
 import scipy.stats
@@ -30,11 +32,13 @@ from pipeline.training.runs import finish, run, state_folder, write_counts, writ
 class FinetuneParams:
     """`aspects` are rated and predicted one output each; WMT and own files have a single one.
 
-    `ratings`: how many rated candidates train, drawn by the schedule's seed; None for all.
+    `ratings`: how many rated candidates train, drawn by the schedule's seed; None for all. `members`: runs that differ
+    in the order of the batches and in dropout, whose weights are averaged.
     """
 
     aspects: tuple[str, ...]
     ratings: int | None
+    members: int
     max_tokens: int
     batch_pairs: int
     dropout: float
@@ -42,7 +46,7 @@ class FinetuneParams:
     schedule: Schedule
 
     def __post_init__(self) -> None:
-        require_positive("finetune", self, "max_tokens", "batch_pairs", "batch_tokens")
+        require_positive("finetune", self, "members", "max_tokens", "batch_pairs", "batch_tokens")
         require(0 <= self.dropout < 1, "finetune.dropout", "be at least 0 and below 1", self.dropout)
         require(self.ratings is None or self.ratings > 0, "finetune.ratings", "be at least 1 or null", self.ratings)
         distinct = 0 < len(self.aspects) == len(set(self.aspects))
@@ -120,7 +124,10 @@ def rating_loss(predicted: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
 
 
 def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> None:
-    """Fine-tune the checkpoint `start` on the training rows of `ratings` and write the best one to `out`."""
+    """Fine-tune the checkpoint `start` on the training rows of `ratings` and write the best one to `out`.
+
+    With several `members` the best checkpoint of each is averaged, weight by weight.
+    """
     tokenizer = load_tokenizer(start)
     model = with_outputs(start, params.aspects, params.dropout, params.schedule.seed)
     check_max_tokens("finetune.max_tokens", params.max_tokens, model.config, tokenizer)
@@ -130,10 +137,10 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> N
         raise InputError("validation needs at least two different ratings to choose the best checkpoint", file=ratings)
     encoded = encode_pairs(tokenizer, train.references, train.candidates, params.max_tokens)
     held_encoded = encode_pairs(tokenizer, held.references, held.candidates, params.max_tokens)
-    plan = BatchPlan(encoded.lengths, params.batch_pairs, params.schedule.seed)
     targets = torch.tensor(train.ratings)
     device = runtime.device()
     model.to(device)
+    fresh = {name: weight.clone() for name, weight in model.state_dict().items()}
 
     def loss(model: torch.nn.Module, rows: list[int]) -> torch.Tensor:
         return rating_loss(model(**encoded.batch(rows, device)).logits, targets[rows].to(device))
@@ -142,13 +149,34 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> N
         return kendall(held.ratings, outputs(model, held_encoded, params.batch_tokens))
 
     state = state_folder("pipeline.stages.finetune", params, [start / "model.safetensors", ratings], start.name)
-    history = run(model, loss, plan.rows, params.schedule, evaluate, state, out)
+    histories, members = [], []
+    for number in range(params.members):
+        model.load_state_dict(fresh)
+        schedule = dataclasses.replace(params.schedule, seed=params.schedule.seed + number)
+        plan = BatchPlan(encoded.lengths, params.batch_pairs, schedule.seed)
+        place = state / str(number)
+        histories.append(run(model, loss, plan.rows, schedule, evaluate, place, place if number else out))
+        members.append({name: weight.clone() for name, weight in model.state_dict().items()})
+    history = histories[0]
     if history is None:
         return
+    facts: dict[str, Any] = {}
+    if params.members > 1:
+        model.load_state_dict(average(members))
+        facts["members"] = [one.best_score for one in histories if one is not None]
+        history.best_score = evaluate(model)
     assert isinstance(model, PreTrainedModel)
     save_metric(model, tokenizer, out)
     keep_heads(start, out)
-    facts = {"pairs": len(targets), "pairs_validation": len(held.candidates), "truncated": encoded.truncated}
+    facts |= {"pairs": len(targets), "pairs_validation": len(held.candidates), "truncated": encoded.truncated}
     write_training(out, history, {**facts, "padding_share": plan.padding_share})
     write_counts(out, train.rows + held.rows, {**train.dropped, **held.dropped})
     finish(state)
+
+
+def average(members: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """The mean of every weight over models that started from the same weights (Wortsman et al. 2022, "model soups")."""
+    return {
+        name: torch.stack([member[name] for member in members]).mean(0) if weight.is_floating_point() else weight
+        for name, weight in members[0].items()
+    }

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy
 import pytest
+import torch
+from safetensors.torch import load_file
 from tiny_filler import save_tiny_filler
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
-from pipeline.training.finetuning import FinetuneParams, finetune, kendall, read_rated
+from pipeline.training.finetuning import FinetuneParams, average, finetune, kendall, read_rated
 from pipeline.training.loop import Schedule
 
 SCHEDULE = Schedule(
@@ -21,7 +23,7 @@ SCHEDULE = Schedule(
     clip_norm=1.0, evaluate_every=1, save_every=1, seed=1,
 )  # fmt: skip
 PARAMS = FinetuneParams(
-    ("adequacy",), None, max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=SCHEDULE
+    ("adequacy",), None, members=1, max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=SCHEDULE
 )
 
 
@@ -84,6 +86,28 @@ def test_fewer_ratings_are_drawn_nested_and_counted(tmp_path: Path) -> None:
     assert (few.rows, few.dropped) == (10, {"train rating not drawn": 7})
     assert [f"cat {round(10 * score)}" for score in few.ratings[:, 0]] == few.candidates
     assert read_rated(folder, "train", ["adequacy"], 10, seed=1).dropped == {}
+
+
+def test_members_are_averaged_weight_by_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    scores = [0.1, 0.9, 0.5, 0.3, 0.7, 0.2]
+    rows = [
+        rating(f"wmt/{i}", "train" if i < 4 else "validation", "adequacy", f"cat {i}", s) for i, s in enumerate(scores)
+    ]
+    folder, start = write(tmp_path / "ratings", rows), save_tiny_filler(tmp_path / "encoder")
+    one = dataclasses.replace(PARAMS, schedule=dataclasses.replace(SCHEDULE, evaluate_every=2))
+    for name, members, seed in (("a", 1, 1), ("b", 1, 2), ("both", 2, 1)):
+        schedule = dataclasses.replace(one.schedule, seed=seed)
+        finetune(dataclasses.replace(one, members=members, schedule=schedule), start, folder, tmp_path / name)
+    a, both = (load_file(tmp_path / name / "model.safetensors") for name in ("a", "both"))
+    assert any(not torch.equal(a[name], both[name]) for name in a)
+    training = json.loads((tmp_path / "both" / "training.json").read_text())
+    assert len(training["members"]) == 2
+    weights = [
+        {"w": torch.tensor([1.0, 2.0]), "n": torch.tensor(3)},
+        {"w": torch.tensor([3.0, 6.0]), "n": torch.tensor(3)},
+    ]
+    assert {name: value.tolist() for name, value in average(weights).items()} == {"w": [2.0, 4.0], "n": 3}
 
 
 def test_validation_ratings_that_are_all_equal_are_refused(tmp_path: Path) -> None:
