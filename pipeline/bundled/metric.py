@@ -1,0 +1,67 @@
+"""Stores a trained metric in half precision, as the one that `bundled:metric` names, if that changes no score visibly.
+
+    python -m pipeline.bundled.metric --checkpoint models/finetune/all --ratings data/collect --out OUT
+
+The encoder's matrices are halved, the small rest is not. The scores of all rated pairs are compared before and after;
+where one moves by more than 1e-3, nothing is stored. OUT is models/bundled/metric for the metric that is shipped.
+"""
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy
+from transformers import PreTrainedModel
+
+from pipeline.core.errors import ModelError
+from pipeline.core.records import RATINGS
+from pipeline.core.runtime import run_main
+from pipeline.core.shards import read_rows
+from pipeline.model.checkpoint import HEADS, TARGETS, load_metric, save_metric
+from pipeline.model.loading import load_tokenizer
+from pipeline.model.predict import predict
+
+LARGEST_CHANGE = 1e-3
+MAX_TOKENS, BATCH_TOKENS = 128, 8192
+
+
+def store(checkpoint: Path, ratings: Path, out: Path) -> float:
+    """Write `checkpoint` to `out` in half precision; the largest change of a score on the pairs of `ratings`."""
+    pairs = dict.fromkeys((row["reference"], row["candidate"]) for row in read_rows(ratings, RATINGS))
+    references, candidates = [z for z, _ in pairs], [c for _, c in pairs]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "metric"
+        save_metric(_halved(load_metric(checkpoint).cpu()), load_tokenizer(checkpoint), folder)
+        before, after = (predict(one, references, candidates, MAX_TOKENS, BATCH_TOKENS) for one in (checkpoint, folder))
+        change = float(numpy.abs(before - after).max())
+        if not change <= LARGEST_CHANGE:
+            raise ModelError(
+                f"{checkpoint}: half precision changes a score by {change:.5f}, more than {LARGEST_CHANGE}."
+            )
+        for name in (HEADS, TARGETS):
+            if (checkpoint / name).exists():
+                shutil.copy(checkpoint / name, folder / name)
+        shutil.copytree(folder, out, dirs_exist_ok=True)
+    return change
+
+
+def _halved(model: PreTrainedModel) -> PreTrainedModel:
+    for weight in model.base_model.parameters():
+        if weight.ndim > 1:
+            weight.data = weight.data.half()
+    return model
+
+
+def main() -> None:
+    """Parse paths, store, and say how far scores moved."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("checkpoint", "ratings", "out"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    arguments = parser.parse_args()
+    change = store(arguments.checkpoint, arguments.ratings, arguments.out)
+    print(f"{arguments.out}: scores moved by {change:.6f} at most")
+
+
+if __name__ == "__main__":
+    run_main(main)
