@@ -129,7 +129,6 @@ RECIPE = EntailmentRecipe(
     schedule=Schedule(
         steps=1400,
         learning_rate=1.5e-4,
-        head_learning_rate=1.5e-4,
         layer_decay=1.0,
         weight_decay=0.01,
         warmup_share=0.06,

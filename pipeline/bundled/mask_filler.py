@@ -128,7 +128,6 @@ RECIPE = MaskFillerRecipe(
     schedule=Schedule(
         steps=4000,
         learning_rate=5e-4,
-        head_learning_rate=5e-4,
         layer_decay=1.0,
         weight_decay=0.01,
         warmup_share=0.05,

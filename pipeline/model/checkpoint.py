@@ -22,7 +22,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, PreTrain
 from pipeline.core import runtime
 from pipeline.core.errors import ModelError
 from pipeline.core.shards import writing
-from pipeline.model.alignment import MATCHES, AlignmentConfig, AlignmentMetric
+from pipeline.model.alignment import SPREAD, AlignmentConfig, AlignmentMetric
 from pipeline.model.loading import from_folder, load, load_config, load_tokenizer, usable_tokens
 from pipeline.model.locate import locate
 from pipeline.model.targets import Scaling
@@ -102,7 +102,7 @@ def _set_dropout(config: Any, dropout: float) -> None:
 def _fresh_head(model: PreTrainedModel, seed: int) -> None:
     """A new last layer from `seed` alone: same start whatever the folder held or the library drew before.
 
-    With the alignment head every output starts as the F measure of the matching, plus a little of [CLS].
+    With the alignment head every output starts as four times the F measure of the matching; [CLS] weighs nothing yet.
     """
     torch.manual_seed(seed)
     layer = head_of(model)
@@ -110,7 +110,8 @@ def _fresh_head(model: PreTrainedModel, seed: int) -> None:
     torch.nn.init.zeros_(layer.bias)
     if isinstance(model, AlignmentMetric):
         with torch.no_grad():
-            layer.weight[:, -MATCHES:] = torch.tensor([0.0, 0.0, 1.0])
+            layer.weight.zero_()
+            layer.weight[:, -1] = 4.0 / SPREAD
 
 
 def head_of(model: PreTrainedModel) -> torch.nn.Linear:

@@ -30,13 +30,11 @@ State = dict[str, Any]
 class Schedule:
     """How long and how fast: `steps` updates, linear warm-up over `warmup_share` of them, then linear decay to zero.
 
-    `learning_rate` is the encoder's, `head_learning_rate` that of the last layer, which starts from nothing.
-    `layer_decay` multiplies the encoder's once for every layer below the top (1.0: the same rate everywhere).
+    `layer_decay` multiplies the rate once for every layer below the top (1.0: the same rate everywhere).
     """
 
     steps: int
     learning_rate: float
-    head_learning_rate: float
     layer_decay: float
     weight_decay: float
     warmup_share: float
@@ -50,7 +48,6 @@ class Schedule:
         require_positive(section, self, "steps", "evaluate_every", "save_every")
         rules = {
             "learning_rate": (self.learning_rate > 0, "be above 0"),
-            "head_learning_rate": (self.head_learning_rate > 0, "be above 0"),
             "layer_decay": (0 < self.layer_decay <= 1, "be above 0 and at most 1"),
             "weight_decay": (self.weight_decay >= 0, "be 0 or more"),
             "warmup_share": (0 <= self.warmup_share <= 1, "lie between 0 and 1"),
@@ -82,18 +79,17 @@ class History:
 
 
 def parameter_groups(model: torch.nn.Module, schedule: Schedule) -> list[dict[str, Any]]:
-    """Groups with their own rate (layer-wise decay, the head) and no weight decay on biases and normalisations."""
+    """Groups with their own rate (layer-wise decay) and without weight decay on biases and normalisations."""
     depth = int(getattr(model.config, "num_hidden_layers", 0)) if hasattr(model, "config") else 0
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
     for name, weight in model.named_parameters():
         layer = _layer_of(name, depth)
-        rate = schedule.learning_rate * schedule.layer_decay ** (depth - layer)
         decays = weight.ndim > 1
         group = groups.setdefault(
             (layer, decays),
             {
                 "params": [],
-                "rate": schedule.head_learning_rate if layer > depth else rate,
+                "rate": schedule.learning_rate * schedule.layer_decay ** (depth - layer),
                 "weight_decay": schedule.weight_decay if decays else 0.0,
             },
         )
@@ -102,10 +98,7 @@ def parameter_groups(model: torch.nn.Module, schedule: Schedule) -> list[dict[st
 
 
 def _layer_of(name: str, depth: int) -> int:
-    """0 for embeddings, 1 to `depth` for the layers and what lies on them, `depth` + 1 for the last linear layer."""
     parts = name.split(".")
-    if parts[0] == "classifier":
-        return depth + 1
     if "embeddings" in parts:
         return 0
     if "layer" in parts:

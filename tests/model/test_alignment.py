@@ -11,7 +11,7 @@ from tiny_filler import save_tiny_filler
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from pipeline.core.errors import ModelError
-from pipeline.model.alignment import MATCHES, AlignmentMetric, match
+from pipeline.model.alignment import SPREAD, AlignmentMetric, match
 from pipeline.model.checkpoint import Head, new_metric, save_metric
 from pipeline.model.loading import load_tokenizer
 
@@ -43,7 +43,10 @@ def test_a_side_without_words_matches_nothing() -> None:
 
 def test_a_new_head_starts_as_the_f_measure(tmp_path: Path) -> None:
     model = new_metric(str(save_tiny_filler(tmp_path)), Head.ALIGNMENT, ["a", "b"], dropout=0.1, seed=3)
-    assert model.classifier.weight[:, -MATCHES:].tolist() == [[0.0, 0.0, 1.0]] * 2
+    weight = model.classifier.weight.detach().clone()
+    torch.testing.assert_close(SPREAD * weight[:, -1], torch.tensor([4.0, 4.0]))
+    weight[:, -1] = 0
+    assert not weight.any()
 
 
 def test_padding_and_the_other_rows_change_nothing(checkpoint: Path) -> None:

@@ -19,8 +19,8 @@ from pipeline.training.finetuning import FinetuneParams, average, finetune, kend
 from pipeline.training.loop import Schedule
 
 SCHEDULE = Schedule(
-    steps=2, learning_rate=0.01, head_learning_rate=0.01, layer_decay=1.0, weight_decay=0.0, warmup_share=0.1,
-    clip_norm=1.0, evaluate_every=1, save_every=1, seed=1,
+    steps=2, learning_rate=0.01, layer_decay=1.0, weight_decay=0.0, warmup_share=0.1, clip_norm=1.0, evaluate_every=1,
+    save_every=1, seed=1,
 )  # fmt: skip
 PARAMS = FinetuneParams(
     ("adequacy",), None, members=1, max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=SCHEDULE

@@ -17,7 +17,6 @@ def schedule(steps: int) -> Schedule:
     return Schedule(
         steps=steps,
         learning_rate=0.05,
-        head_learning_rate=0.05,
         layer_decay=1.0,
         weight_decay=0.01,
         warmup_share=0.25,

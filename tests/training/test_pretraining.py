@@ -22,8 +22,8 @@ from pipeline.training.loop import Schedule
 from pipeline.training.pretraining import PretrainParams, pretrain, read_labelled, scaled, split_by_segment
 
 SCHEDULE = Schedule(
-    steps=2, learning_rate=0.01, head_learning_rate=0.01, layer_decay=1.0, weight_decay=0.0, warmup_share=0.1,
-    clip_norm=1.0, evaluate_every=1, save_every=1, seed=1,
+    steps=2, learning_rate=0.01, layer_decay=1.0, weight_decay=0.0, warmup_share=0.1, clip_norm=1.0, evaluate_every=1,
+    save_every=1, seed=1,
 )  # fmt: skip
 PARAMS = PretrainParams(
     encoder="encoder",
