@@ -20,11 +20,10 @@ from typing import Any, TypeVar
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from pipeline.core.closure import ROOT
 from pipeline.core.errors import ParamsError
 
-STAGES = tuple(sorted(file.stem for file in (ROOT / "pipeline" / "stages").glob("[!_]*.py")))
-"""Names of the stages, which are the names of their sections (law 1)."""
+STAGES = ("extract", "perturb", "label", "pretrain", "collect", "finetune", "evaluate", "report")
+"""Names of the stages, which are the names of their sections (law 1), in the order of the data."""
 
 T = TypeVar("T")
 

@@ -162,4 +162,5 @@ def keep_heads(pretrained: Path, finetuned: Path) -> None:
     head = {name: tensor for name, tensor in weights.items() if name.startswith("classifier.")}
     with _weights(finetuned / HEADS):
         save_file(head, finetuned / HEADS)
-    (finetuned / TARGETS).write_bytes((pretrained / TARGETS).read_bytes())
+    with writing(finetuned / TARGETS):
+        (finetuned / TARGETS).write_bytes((pretrained / TARGETS).read_bytes())

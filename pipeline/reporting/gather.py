@@ -9,13 +9,10 @@ from typing import Any
 
 from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ParamsError
-from pipeline.core.params import load_key
+from pipeline.core.params import STAGES, load_key
 from pipeline.core.records import AGREEMENT, PREDICTIONS, RATINGS, SIGNAL_COLUMNS
 from pipeline.core.runtime import TIMES
 from pipeline.core.shards import read_rows
-
-STAGES = ("extract", "perturb", "label", "pretrain", "collect", "finetune", "evaluate", "report")
-"""The stages in the order in which data passes them."""
 
 Row = dict[str, Any]
 
@@ -165,8 +162,12 @@ def _trainings(stage: str, folder: Path, variants: Sequence[str]) -> Iterable[Tr
 
 
 def costs(folders: Folders, variants: Sequence[str]) -> Iterable[Cost]:
-    """The last line of TIMES for each folder that the report reads, in the order of the stages."""
-    lines = TIMES.read_text(encoding="utf-8").splitlines() if TIMES.exists() else []
+    """The last line of TIMES for each folder that the report reads, in the order of the stages.
+
+    A line that a kill cut short is left out.
+    """
+    lines = TIMES.read_text(encoding="utf-8").splitlines(keepends=True) if TIMES.exists() else []
+    lines = [line for line in lines if line.endswith("}\n")]
     last = {Path(line["out"]): line for line in map(json.loads, lines)}
     for stage, folder in vars(folders).items():
         for out in sorted(last):

@@ -320,7 +320,7 @@ def test_the_cost_of_each_stage_is_that_of_its_last_run(full: Path, monkeypatch:
         {"out": "elsewhere", "seconds": 7000.0, "cpu_seconds": 7000.0, "peak_bytes": 1},
     ]
     (full / ".work").mkdir()
-    (full / ".work" / "times.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (full / ".work" / "times.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"out": "da')
     folders = Folders(**{field.name: Path("data") / field.name for field in fields(Folders)})
     found = [(cost.stage, cost.seconds) for cost in costs(folders, ["all"])]
     assert found == [("extract", 61.0), ("label bleu", 2.0)]
