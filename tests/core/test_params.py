@@ -41,7 +41,7 @@ GOOD = {
     "resume": True,
 }
 
-KNOWN = "collect, evaluate, extract, finetune, label, perturb, pretrain, report"
+KNOWN = "extract, perturb, label, pretrain, collect, finetune, evaluate, report"
 
 
 def write(folder: Path, text: str) -> Path:
