@@ -103,7 +103,8 @@ class AlignmentMetric(PreTrainedModel):  # type: ignore[misc]
         references, candidates = self._words(input_ids, attention_mask, token_type_ids)
         pooled = self.dropout(torch.tanh(self.pooler(hidden[:, 0])))
         matches = SPREAD * match(hidden, references, candidates) - SPREAD / 2
-        return SequenceClassifierOutput(logits=self.classifier(torch.cat([pooled, matches.to(pooled.dtype)], 1)))
+        with torch.autocast(hidden.device.type, enabled=False):  # scores in bf16 would come in steps of 0.004
+            return SequenceClassifierOutput(logits=self.classifier(torch.cat([pooled.float(), matches], 1)))
 
     def _words(
         self, ids: torch.Tensor, attention_mask: torch.Tensor, types: torch.Tensor | None
