@@ -104,7 +104,8 @@ class AlignmentMetric(PreTrainedModel):  # type: ignore[misc]
         pooled = self.dropout(torch.tanh(self.pooler(hidden[:, 0])))
         matches = SPREAD * match(hidden, references, candidates) - SPREAD / 2
         with torch.autocast(hidden.device.type, enabled=False):  # scores in bf16 would come in steps of 0.004
-            return SequenceClassifierOutput(logits=self.classifier(torch.cat([pooled.float(), matches], 1)))
+            features = torch.cat([pooled.float(), matches], 1).to(self.classifier.weight.dtype)
+            return SequenceClassifierOutput(logits=self.classifier(features))
 
     def _words(
         self, ids: torch.Tensor, attention_mask: torch.Tensor, types: torch.Tensor | None
