@@ -9,7 +9,7 @@ export DVC_NO_ANALYTICS := 1
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: repro test check format lock models clean
+.PHONY: repro test check format bench lock models clean
 
 repro: $(ENV)  ## run the whole pipeline with the profile in params.yaml, then print the headline table
 	dvc repro
@@ -26,6 +26,9 @@ check: $(ENV)  ## lint, formatting, types
 format: $(ENV)  ## rewrite imports and formatting
 	ruff check --fix .
 	ruff format .
+
+bench: $(ENV)  ## speed of scoring as ratios; pairs from RATINGS, else the collected test rows, else the sample
+	python -m pipeline.scoring.bench --threads 2 --ratings $(or $(RATINGS),$(if $(wildcard data/collect/part-*.parquet),data/collect,data/sample/ratings.tsv))
 
 models: $(ENV)  ## train the bundled models again from DATA (see models/bundled/README.md); resumes after a kill
 	python -m pipeline.bundled.build --data $(or $(DATA),data/real) --out models/bundled

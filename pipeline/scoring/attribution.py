@@ -1,0 +1,186 @@
+"""Which words cost a score: integrated gradients on the input embeddings (Sundararajan, Taly, Yan 2017).
+
+The score is followed along the straight line from a baseline, the same pair with every word piece replaced by [MASK]
+(or [PAD]), to the pair itself; a piece's attribution is its embedding's way along that line times the mean gradient on
+it. Special tokens, positions and segment types stay, so only words carry attribution, and the pieces of a word are
+summed. Completeness: all attributions sum to the score less the baseline's score. The mean is a Gauss-Legendre sum,
+refined until that holds to `TOLERANCE`; what is missing is reported as the gap.
+
+An attribution is in the score's unit. A negative word cost score, against a pair in which nothing is known: that is a
+statement about this model, not about the sentence, and words share the credit for what they say together.
+"""
+
+import enum
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from pipeline.core.errors import ParamsError
+
+TOLERANCE = 0.005
+"""Largest gap, in units of the score, at which refining stops."""
+
+MIN_STEPS, MAX_STEPS = 32, 256
+"""Points on the line: doubled from the first to the second until the gap is small."""
+
+BATCH_TOKENS = 2048
+"""Tokens that are differentiated at once; for speed and memory only."""
+
+
+class Baseline(enum.StrEnum):
+    """What stands in for every word piece at the start of the line."""
+
+    MASK = "mask"
+    PAD = "pad"
+
+
+@dataclass(frozen=True)
+class Word:
+    """`text[start:end]` of its sentence, and its attribution in units of the score."""
+
+    start: int
+    end: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """The words of both sentences (what was cut off has none); all their values sum to `score - baseline - gap`."""
+
+    score: float
+    baseline: float
+    gap: float
+    steps: int
+    reference: tuple[Word, ...]
+    candidate: tuple[Word, ...]
+
+
+def method(baseline: Baseline) -> str:
+    """The method's name, for the reader."""
+    return f"integrated gradients on the input embeddings, from the pair with [{baseline.value.upper()}] for every word"
+
+
+def attribute(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    reference: str,
+    candidate: str,
+    max_tokens: int,
+    baseline: Baseline = Baseline.MASK,
+    output: int = 0,
+) -> Attribution:
+    """Attribution of output number `output` of `model`, in single precision, to the words of one pair.
+
+    The pair is cut to `max_tokens` as in scoring. A tokenizer without the token of `baseline` is a ParamsError.
+    """
+    filler = tokenizer.mask_token_id if baseline is Baseline.MASK else tokenizer.pad_token_id
+    if filler is None:
+        raise ParamsError(f"the tokenizer has no {baseline.value} token, so it cannot be the baseline.")
+    encoded = tokenizer(
+        reference,
+        candidate,
+        truncation="longest_first",
+        max_length=max_tokens,
+        verbose=False,
+        return_offsets_mapping=True,
+    )
+    words = numpy.array([side is not None for side in encoded.sequence_ids(0)])
+    device = next(model.parameters()).device
+    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded]
+    inputs = {name: torch.tensor([encoded[name]], device=device) for name in names}
+    embeddings = model.get_input_embeddings()
+    with torch.no_grad():
+        end = embeddings(inputs["input_ids"])
+        blank = inputs["input_ids"].masked_fill(torch.from_numpy(words).to(device), filler)
+        start = embeddings(blank)
+    line = _Line(model, inputs, start, end, output)
+    base, score = line.scores(torch.tensor([0.0, 1.0], device=device)).tolist()
+    values, steps = _refined(line, score - base)
+    pieces = values.sum(-1)[0].double().cpu().numpy()
+    gap = score - base - float(pieces.sum())
+    reference_words, candidate_words = (_words(encoded, side, pieces) for side in (0, 1))
+    return Attribution(score, base, gap, steps, reference_words, candidate_words)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The way from `start` to `end`, both (1, T, D), with the inputs of `end`."""
+
+    model: PreTrainedModel
+    inputs: Mapping[str, torch.Tensor]
+    start: torch.Tensor
+    end: torch.Tensor
+    output: int
+
+    def scores(self, places: torch.Tensor) -> torch.Tensor:
+        """Scores at `places` (B,) between 0 and 1, without gradients: (B,)."""
+        with torch.no_grad():
+            return self._at(self._points(places))
+
+    def gradient(self, places: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Gradients of the score at `places` (B,), summed with `weights` (B,): (1, T, D)."""
+        with torch.enable_grad():
+            points = self._points(places).requires_grad_()
+            (found,) = torch.autograd.grad(self._at(points).sum(), points)
+        return (found * weights[:, None, None]).sum(0, keepdim=True)
+
+    def _points(self, places: torch.Tensor) -> torch.Tensor:
+        return self.start + places[:, None, None] * (self.end - self.start)
+
+    def _at(self, points: torch.Tensor) -> torch.Tensor:
+        inputs = {name: tensor.expand(len(points), -1) for name, tensor in self.inputs.items()}
+        with _embedding(self.model, points):
+            scores: torch.Tensor = self.model(**inputs).logits[:, self.output]
+        return scores.float()
+
+
+@contextmanager
+def _embedding(model: PreTrainedModel, points: torch.Tensor) -> Iterator[None]:
+    """Inside, `points` stand in for what the word embeddings give, whatever the model does with the ids besides."""
+
+    def replace(module: torch.nn.Module, inputs: Any, found: torch.Tensor) -> torch.Tensor:
+        return points
+
+    handle = model.get_input_embeddings().register_forward_hook(replace)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _refined(line: _Line, whole: float) -> tuple[torch.Tensor, int]:
+    """Attributions (1, T, D) that sum to `whole` within TOLERANCE, or the best of MAX_STEPS points."""
+    steps = MIN_STEPS
+    while True:
+        values = _integral(line, steps)
+        if abs(whole - float(values.double().sum())) <= TOLERANCE or steps >= MAX_STEPS:
+            return values, steps
+        steps *= 2
+
+
+def _integral(line: _Line, steps: int) -> torch.Tensor:
+    nodes, weights = numpy.polynomial.legendre.leggauss(steps)
+    device, total = line.end.device, torch.zeros_like(line.end)
+    size = max(1, BATCH_TOKENS // line.end.shape[1])
+    for first in range(0, steps, size):
+        places = torch.tensor((nodes[first : first + size] + 1) / 2, dtype=torch.float32, device=device)
+        share = torch.tensor(weights[first : first + size] / 2, dtype=torch.float32, device=device)
+        total += line.gradient(places, share)
+    return total * (line.end - line.start)
+
+
+def _words(encoded: Any, side: int, pieces: numpy.ndarray) -> tuple[Word, ...]:
+    """Pieces of sentence `side` (0: reference, 1: candidate) summed into the tokenizer's words."""
+    spans: dict[int, tuple[int, int, float]] = {}
+    for place, (owner, word) in enumerate(zip(encoded.sequence_ids(0), encoded.word_ids(0), strict=True)):
+        if owner != side:
+            continue
+        left, right = encoded["offset_mapping"][place]
+        start, end, value = spans.get(word, (left, right, 0.0))
+        spans[word] = (min(start, left), max(end, right), value + float(pieces[place]))
+    return tuple(Word(*span) for span in spans.values())

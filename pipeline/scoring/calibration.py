@@ -1,0 +1,206 @@
+"""What a raw score means: where it stands among human-rated translations, and how sure a difference of two scores is.
+
+`calibration.json` lies in a checkpoint's folder and is made from rated rows, the checkpoint's validation ratings as a
+rule:
+
+  python -m pipeline.scoring.calibration --checkpoint models/bundled/metric --ratings data/collect --split validation
+
+- Percentiles: 0 to 100 of the metric's scores over the rated candidates.
+- Anchors: median scores of references against themselves, against another reference, and against nothing.
+- Range: lowest and highest score of all of these; scores outside it are possible and rare.
+- Slope k: P(A better than B) = 1 / (1 + exp(-k (score of A - score of B))), the logistic regression, without intercept,
+  of "people rated A higher" on the difference of the metric's scores, over all pairs of candidates of one reference
+  that people rated differently. It is of maximum likelihood (scipy), and null where there are no such pairs.
+"""
+
+import argparse
+import json
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from numpy.typing import NDArray
+
+from pipeline.core import runtime
+from pipeline.core.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from pipeline.scoring.scorer import BleurtScorer
+
+FILE = "calibration.json"
+PERCENTILES = 101
+ANCHOR_REFERENCES = 500
+"""References that anchors are measured on, at most."""
+
+STEEPEST = 50.0
+"""Bound of the slope, for differences in units of their root mean square: where the metric never errs it has none."""
+
+Vector = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """Median scores of references with three candidates."""
+
+    identical: float
+    unrelated: float
+    empty: float
+
+
+@dataclass(frozen=True)
+class HumanScale:
+    """The ratings behind it, as the metric is trained on them, higher is better: bounds, mean, standard deviation.
+
+    `raw_low` and `raw_high`: bounds on the judges' own scale, 0-100 in WMT, where it is known.
+    """
+
+    low: float
+    high: float
+    mean: float
+    deviation: float
+    raw_low: float | None
+    raw_high: float | None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Meaning of a checkpoint's scores; `percentiles[p]` is the score that p% of `rows` rated candidates do not exceed.
+
+    `low` and `high` are the documented range, `slope` is k above, found on `pairs` pairs.
+    """
+
+    percentiles: tuple[float, ...]
+    anchors: Anchors
+    low: float
+    high: float
+    human: HumanScale
+    slope: float | None
+    corpora: tuple[str, ...]
+    split: str
+    rows: int
+    pairs: int
+
+    def percentile(self, score: float) -> float:
+        """Share of human-rated candidates that score lower, 0 to 100, between percentiles by proportion."""
+        return float(numpy.interp(score, self.percentiles, numpy.linspace(0, 100, len(self.percentiles))))
+
+    def probability_better(self, difference: float) -> float | None:
+        """P(A better than B) of two candidates of one reference, from the score of A less that of B; None unknown."""
+        if self.slope is None:
+            return None
+        return 0.5 * (1 + math.tanh(0.5 * self.slope * difference))
+
+
+def load_calibration(folder: Path) -> Calibration | None:
+    """The calibration of the checkpoint in `folder`, None where it has none; a damaged one is a ModelError."""
+    try:
+        values = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        lists = {name: tuple(values[name]) for name in ("percentiles", "corpora")}
+        nested = {"anchors": Anchors(**values["anchors"]), "human": HumanScale(**values["human"])}
+        found = Calibration(**{**values, **lists, **nested})
+        numpy.asarray(found.percentiles, dtype=float)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{folder / FILE}: no calibration; write it again or remove it.") from error
+    return found
+
+
+def fit_slope(differences: Vector, better: NDArray[numpy.bool_]) -> float | None:
+    """k of the logistic regression of `better` on `differences`, both (pairs,), through the origin; None without pairs.
+
+    >>> round(fit_slope(numpy.array([1.0, 1.0, 1.0, 1.0]), numpy.array([True, True, True, False])), 4)  # log 3
+    1.0986
+    """
+    from scipy.optimize import minimize_scalar
+
+    spread = float(numpy.sqrt(numpy.mean(differences**2))) if len(differences) else 0.0
+    if spread == 0:
+        return None
+    won = numpy.where(better, differences, -differences) / spread
+    fitted = minimize_scalar(
+        lambda slope: float(numpy.logaddexp(0, -slope * won).sum()),
+        bounds=(-STEEPEST, STEEPEST), method="bounded", options={"xatol": 1e-7},
+    )  # fmt: skip
+    return float(fitted.x) / spread
+
+
+def rated_pairs(rows: Sequence[dict[str, Any]], scores: Vector) -> tuple[Vector, NDArray[numpy.bool_]]:
+    """(score of A - score of B, people rated A higher) for all pairs of rows of one segment with different ratings."""
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        groups[row["corpus"], row["language_pair"], row["segment"], row["reference"]].append(number)
+    differences, better = [], []
+    human = numpy.array([row["score"] for row in rows])
+    for members in groups.values():
+        first, second = numpy.triu_indices(len(members), 1)
+        left, right = numpy.array(members)[first], numpy.array(members)[second]
+        told_apart = human[left] != human[right]
+        differences.append((scores[left] - scores[right])[told_apart])
+        better.append((human[left] > human[right])[told_apart])
+    return numpy.concatenate(differences), numpy.concatenate(better)
+
+
+def calibrate(scorer: "BleurtScorer", rows: Sequence[dict[str, Any]], split: str) -> Calibration:
+    """The calibration of `scorer` on rated `rows` (records.RATINGS), at least one."""
+    human = numpy.array([row["score"] for row in rows])
+    references = [[row["reference"], *row["other_references"]] for row in rows]
+    scores = numpy.array(scorer.score(references, [row["candidate"] for row in rows]))
+    differences, better = rated_pairs(rows, scores)
+    anchors = _anchors(scorer, list(dict.fromkeys(row["reference"] for row in rows))[:ANCHOR_REFERENCES])
+    raw = [row["raw"] for row in rows if row["raw"] is not None]
+    seen = [*scores.tolist(), *asdict(anchors).values()]
+    return Calibration(
+        percentiles=tuple(numpy.percentile(scores, numpy.linspace(0, 100, PERCENTILES)).tolist()),
+        anchors=anchors,
+        low=min(seen),
+        high=max(seen),
+        human=HumanScale(
+            *(float(value) for value in (human.min(), human.max(), human.mean(), human.std())),
+            *((min(raw), max(raw)) if raw else (None, None)),
+        ),
+        slope=fit_slope(differences, better),
+        corpora=tuple(sorted({row["corpus"] for row in rows})),
+        split=split,
+        rows=len(rows),
+        pairs=len(differences),
+    )
+
+
+def _anchors(scorer: "BleurtScorer", references: list[str]) -> Anchors:
+    others = references[len(references) // 2 :] + references[: len(references) // 2]
+    candidates = (references, others, [""] * len(references))
+    return Anchors(*(float(numpy.median(scorer.score(references, texts))) for texts in candidates))
+
+
+def main() -> None:
+    """Write the calibration of a checkpoint into its folder."""
+    parser = argparse.ArgumentParser(description="Calibrate a checkpoint on rated rows.")
+    parser.add_argument("--checkpoint", required=True, type=Path)
+    parser.add_argument("--ratings", required=True, type=Path, help="folder of the stage collect")
+    parser.add_argument("--split", default="validation")
+    arguments = parser.parse_args()
+
+    from pipeline.core.records import RATINGS
+    from pipeline.core.shards import read_rows, replacing
+    from pipeline.scoring.scorer import BleurtScorer
+
+    scorer = BleurtScorer(str(arguments.checkpoint))
+    rows = [
+        row
+        for row in read_rows(arguments.ratings, RATINGS)
+        if row["split"] == arguments.split and row["aspect"] == scorer.output
+    ]
+    if not rows:
+        raise InputError(f"no rated row of {scorer.output}", file=arguments.ratings, value=arguments.split)
+    found = calibrate(scorer, rows, arguments.split)
+    with replacing(scorer.checkpoint / FILE) as temporary:
+        temporary.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    runtime.run_main(main)

@@ -1,0 +1,185 @@
+"""A chunk of pairs made ready for the model: cleaned, each distinct pair once, in tokens, cut or in windows.
+
+A candidate with several references is several pairs of texts. Chunks are what is in memory of an input of any length,
+and what is sorted by length: large enough for batches with hardly any padding.
+"""
+
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from pipeline.core.errors import InputError
+from pipeline.model.pairs import EncodedPairs, encode_pairs, join
+from pipeline.ratings.text_lines import check_unicode
+from pipeline.scoring.edges import UNKNOWN_SHARE, Edge, clean, edge, used_references
+from pipeline.scoring.windows import Window, windows
+
+CHUNK_PAIRS = 20_000
+CHUNK_CHARACTERS = 20_000_000
+
+
+class Long(enum.StrEnum):
+    """What happens to pairs of more tokens than the model reads."""
+
+    CUT = "cut"  # words from the end of the longer side are left out
+    WINDOWS = "windows"  # scored in aligned windows, see `pipeline.scoring.windows`
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A candidate and its references, at least one, as they came in; the source is no part of the score."""
+
+    references: tuple[str, ...]
+    candidate: str
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A row of tokens that counts with `weight` towards the score of a pair of texts."""
+
+    row: int
+    weight: int
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """n pairs ready to score.
+
+    `encoded`: rows of tokens, of which those in `rows` are to be computed. `texts`: for each distinct pair of texts the
+    rows that make up its score; `truncated`: whether words were left out. `pairs`: for each pair its flag and its pairs
+    of texts, one for each reference.
+    """
+
+    encoded: EncodedPairs
+    rows: NDArray[numpy.int64]
+    texts: list[tuple[Part, ...]]
+    truncated: NDArray[numpy.bool_]
+    pairs: list[tuple[Edge | None, tuple[int, ...]]]
+
+
+def pairs_of(
+    references: Sequence[str | Sequence[str]], candidates: Sequence[str], sources: Sequence[str] | None = None
+) -> list[Pair]:
+    """Lists of texts as pairs; an InputError names the list and the entry, counted from 1, that is none.
+
+    >>> pairs_of(["a", ["b", "c"]], ["d", "e"])[1]
+    Pair(references=('b', 'c'), candidate='e', source=None)
+    """
+    for name, texts in (("references", references), ("candidates", candidates), ("sources", sources)):
+        if isinstance(texts, str):
+            raise InputError("must be a list of texts, not one text", file=name, value=texts)
+        if texts is not None and len(texts) != len(candidates):
+            raise InputError(f"has {len(texts)} entries, but candidates has {len(candidates)}", file=name)
+    found = []
+    for place, (mine, candidate) in enumerate(zip(references, candidates, strict=True)):
+        several = isinstance(mine, Iterable) and not isinstance(mine, str)
+        texts = tuple(_text(text, "references", place) for text in (mine if several else [mine]))
+        if not texts:
+            raise InputError("holds no text", file="references", line=place + 1)
+        source = None if sources is None else _text(sources[place], "sources", place)
+        found.append(Pair(texts, _text(candidate, "candidates", place), source))
+    return found
+
+
+def _text(value: object, name: str, place: int) -> str:
+    if not isinstance(value, str):
+        raise InputError("must be text", file=name, line=place + 1, value=value)
+    if not value.isascii():
+        check_unicode(value, Path(name), place + 1)
+    return value
+
+
+def cut_chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """`pairs` in order, in chunks of about CHUNK_PAIRS pairs of texts and at most CHUNK_CHARACTERS characters."""
+    chunk: list[Pair] = []
+    texts = characters = 0
+    for pair in pairs:
+        chunk.append(pair)
+        texts += len(pair.references)
+        characters += len(pair.candidate) + sum(map(len, pair.references))
+        if texts >= CHUNK_PAIRS or characters >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, texts, characters = [], 0, 0
+    if chunk:
+        yield chunk
+
+
+def prepare(pairs: Sequence[Pair], tokenizer: Any, max_tokens: int, long: Long) -> Chunk:
+    """`pairs` in tokens for a model that reads `max_tokens`, special tokens included."""
+    numbers: dict[tuple[str, str], int] = {}
+    wanted: list[tuple[Edge | None, tuple[int, ...]]] = []
+    for pair in pairs:
+        references, candidate = used_references([clean(text) for text in pair.references]), clean(pair.candidate)
+        flag = edge(references, candidate, clean(pair.source) if pair.source is not None else None)
+        wanted.append((flag, tuple(numbers.setdefault((text, candidate), len(numbers)) for text in references)))
+    texts = list(numbers)
+    encoded = _encode(tokenizer, texts, max_tokens)
+    truncated = _too_long(tokenizer, texts, encoded, max_tokens)
+    unknown = _mostly_unknown(encoded, tokenizer.unk_token_id)
+    wanted = [(flag or (Edge.UNKNOWN_WORDS if unknown[mine[0]] else None), mine) for flag, mine in wanted]
+    if long is Long.CUT or not truncated.any():
+        rows = numpy.arange(len(texts))
+        return Chunk(encoded, rows, [(Part(row, 1),) for row in range(len(texts))], truncated, wanted)
+    return _in_windows(tokenizer, texts, encoded, truncated, wanted, max_tokens)
+
+
+def _in_windows(
+    tokenizer: Any,
+    texts: Sequence[tuple[str, str]],
+    encoded: EncodedPairs,
+    too_long: NDArray[numpy.bool_],
+    wanted: list[tuple[Edge | None, tuple[int, ...]]],
+    max_tokens: int,
+) -> Chunk:
+    """The chunk with the windows of the texts that are too long behind the rows of all texts."""
+
+    def fits(reference: str, candidate: str) -> bool:
+        return len(tokenizer(reference, candidate, verbose=False)["input_ids"]) <= max_tokens
+
+    found: list[Window] = []
+    parts: list[tuple[Part, ...]] = [(Part(row, 1),) for row in range(len(texts))]
+    for place in numpy.flatnonzero(too_long).tolist():
+        mine = windows(*texts[place], fits)
+        first = len(texts) + len(found)
+        parts[place] = tuple(Part(first + number, window.weight) for number, window in enumerate(mine))
+        found += mine
+    inside = [(window.reference, window.candidate) for window in found]
+    further = _encode(tokenizer, inside, max_tokens)
+    cut = numpy.concatenate([numpy.zeros(len(texts), bool), _too_long(tokenizer, inside, further, max_tokens)])
+    truncated = numpy.array([any(cut[part.row] for part in mine) for mine in parts])
+    rows = numpy.array(sorted(part.row for mine in parts for part in mine))
+    return Chunk(join([encoded, further]), rows, parts, truncated, wanted)
+
+
+def _encode(tokenizer: Any, texts: Sequence[tuple[str, str]], max_tokens: int) -> EncodedPairs:
+    return encode_pairs(tokenizer, [text[0] for text in texts], [text[1] for text in texts], max_tokens)
+
+
+def _too_long(
+    tokenizer: Any, texts: Sequence[tuple[str, str]], encoded: EncodedPairs, max_tokens: int
+) -> NDArray[numpy.bool_]:
+    """Which of `texts` have more than `max_tokens` tokens: those of full length are looked at again, uncut."""
+    full = encoded.lengths >= max_tokens
+    if 0 < encoded.truncated < full.sum():
+        places = numpy.flatnonzero(full)
+        uncut = [texts[place] for place in places.tolist()]
+        whole = tokenizer([text[0] for text in uncut], [text[1] for text in uncut], verbose=False)
+        full[places] = [len(row) > max_tokens for row in whole["input_ids"]]
+    return full if encoded.truncated else numpy.zeros(len(texts), bool)
+
+
+def _mostly_unknown(encoded: EncodedPairs, unknown_id: int | None) -> NDArray[numpy.bool_]:
+    """Pairs whose candidate the tokenizer mostly does not know; none where the model does not number its segments."""
+    if unknown_id is None or not encoded.typed:
+        return numpy.zeros(len(encoded), bool)
+    before = numpy.concatenate([[0], numpy.cumsum(encoded.ids == unknown_id)])
+    first, last = encoded.starts[:-1] + encoded.seconds, encoded.starts[1:]
+    words = last - first - 1  # the separator at the end is none
+    share: NDArray[numpy.bool_] = (before[last] - before[first]) > UNKNOWN_SHARE * words
+    return share

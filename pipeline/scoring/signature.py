@@ -1,0 +1,66 @@
+"""What a score depends on, in one line: equal signatures mean equal scores.
+
+Batch size, number of threads and order are not part of it, as they move a score by less than 1e-4 in single precision.
+"""
+
+import hashlib
+import importlib.metadata
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+PACKAGE = "bleurt-pipeline"
+
+SCORING_FILES = (
+    "config.json", "model*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.model",
+    "*.spm", "special_tokens_map.json", "added_tokens.json",
+)  # fmt: skip
+"""Files of a checkpoint that its scores depend on; the head of pre-training is none of them."""
+
+SHOWN_DIGITS = 12
+"""Hexadecimal digits of the checkpoint's hash in the one-line form."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How scores were made; `str()` gives the one-line form, `as_dict()` the whole.
+
+    `checkpoint`: SHA-256 of the files that scores depend on. `output`: which of the checkpoint's outputs. `version`: of
+    this package. `precision`: "float32" or "bf16". `references`: how several are combined, "max" or "mean". `long`:
+    what happens to pairs of more than `max_tokens` tokens, "cut" or "windows". `edges`: version of the edge policy.
+    """
+
+    checkpoint: str
+    output: str
+    version: str
+    precision: str
+    max_tokens: int
+    references: str
+    long: str
+    edges: str
+
+    def __str__(self) -> str:
+        """`bleurt|checkpoint:0123456789ab|output:adequacy|version:…`."""
+        parts = {**asdict(self), "checkpoint": self.checkpoint[:SHOWN_DIGITS]}
+        return "|".join(["bleurt", *(f"{name}:{value}" for name, value in parts.items())])
+
+    def as_dict(self) -> dict[str, str | int]:
+        """Its fields, with the whole hash."""
+        return asdict(self)
+
+
+def checkpoint_hash(folder: Path) -> str:
+    """SHA-256 over names and bytes of the SCORING_FILES in `folder`: 64 hexadecimal digits."""
+    files = {file for pattern in SCORING_FILES for file in folder.glob(pattern) if file.is_file()}
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        with file.open("rb") as content:
+            digest.update(f"{file.name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def package_version() -> str:
+    """Version of the installed package; "uninstalled" where it runs from its source alone."""
+    try:
+        return importlib.metadata.version(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return "uninstalled"
