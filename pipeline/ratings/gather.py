@@ -1,4 +1,4 @@
-"""Loads every corpus, splits the rows and writes the one table of ratings with its accounts.
+"""Loads every corpus, has the rows divided and writes the one table of ratings with its accounts.
 
 The order is the params' order of corpora and each corpus's own order of rows. All loads in seconds, so the unit of
 resume is the whole: the shards are written aside and moved in one step, and a killed run starts over.
@@ -9,27 +9,24 @@ import html
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.core import work
-from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.errors import InputError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
+from pipeline.ratings.divide import TEST, TRAIN, VALIDATION, Entry, drop_leaks, entries_of, hold_out_validation, skew
 from pipeline.ratings.hub import load_hub
 from pipeline.ratings.own import load_own
-from pipeline.ratings.params import CollectParams, Corpus, Layout, Split
+from pipeline.ratings.params import CollectParams, Corpus, Layout
 from pipeline.ratings.rating import Loaded, Rating
-from pipeline.ratings.splits import Keys, hold_out, keys_of
 from pipeline.ratings.webnlg import load_webnlg
 from pipeline.ratings.wmt17 import load_wmt17
 from pipeline.ratings.wmt18 import load_wmt18
 from pipeline.ratings.wmt_daseg import load_wmt_daseg
 
-LEAK = "training row shares a reference or source with a test row"
 TOO_LONG = "a reference or the candidate is too long"
-TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
 LOADERS: dict[Layout, Callable[[Corpus], Loaded]] = {
     Layout.WMT_DASEG: load_wmt_daseg,
@@ -40,16 +37,6 @@ LOADERS: dict[Layout, Callable[[Corpus], Loaded]] = {
     Layout.WEBNLG: load_webnlg,
     Layout.OWN: load_own,
 }
-
-
-@dataclass
-class Entry:
-    """A row on its way: `split` is "train" until the row is held out, None once it is dropped."""
-
-    corpus: str
-    rating: Rating
-    keys: Keys
-    split: str | None
 
 
 def collect(params: CollectParams, out: Path) -> dict[str, Any]:
@@ -65,9 +52,10 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
         if not loaded.ratings:
             reasons = f" ({_reasons(loaded.dropped)})" if loaded.dropped else ""
             raise InputError(f"no rating of corpus {corpus.name} is left{reasons}", file=corpus.parts[0].path)
-        entries += _entries(corpus, loaded, params.seed)
-    _drop_leaks(entries, dropped)
-    _hold_out_validation(entries, params)
+        entries += entries_of(corpus, loaded, params.seed)
+    drop_leaks(entries, params, dropped)
+    skew(entries, params, dropped)
+    hold_out_validation(entries, params)
     counts = _counts(entries, dropped)
     _write([entry for entry in entries if entry.split is not None], counts, params.rows_per_shard, out)
     return counts
@@ -97,57 +85,6 @@ def _without_long_texts(loaded: Loaded, max_words: int) -> Loaded:
     if len(kept) < len(loaded.ratings):
         dropped[TOO_LONG] = len(loaded.ratings) - len(kept)
     return Loaded(kept, dropped)
-
-
-def _entries(corpus: Corpus, loaded: Loaded, seed: int) -> list[Entry]:
-    split = TEST if corpus.split is Split.TEST else TRAIN
-    entries = [Entry(corpus.name, rating, keys_of(rating), split) for rating in loaded.ratings]
-    if corpus.test_fraction is not None:
-        held = hold_out([entry.keys for entry in entries], corpus.test_fraction, seed, f"test/{corpus.name}")
-        if not held:
-            raise InputError(
-                f"corpus {corpus.name} has too few distinct references to set test_fraction apart",
-                file=corpus.parts[0].path,
-                value=corpus.test_fraction,
-            )
-        for row in held:
-            entries[row].split = TEST
-    _check_years(corpus, entries)
-    return entries
-
-
-def _check_years(corpus: Corpus, entries: list[Entry]) -> None:
-    """Each year is a benchmark of its own, with its own rule for DARR."""
-    years = sorted({str(entry.rating.year) for entry in entries if entry.split == TEST})
-    if len(years) > 1:
-        raise ParamsError(
-            f"collect.corpora, {corpus.name!r}: its test rows come from several years ({', '.join(years)}); make each "
-            "year a corpus of its own."
-        )
-
-
-def _drop_leaks(entries: list[Entry], dropped: dict[str, Counter[str]]) -> None:
-    """What is tested on is not trained on."""
-    tested = {key for entry in entries if entry.split == TEST for key in entry.keys}
-    for entry in entries:
-        if entry.split == TRAIN and not tested.isdisjoint(entry.keys):
-            entry.split = None
-            dropped[entry.corpus][LEAK] += 1
-
-
-def _hold_out_validation(entries: list[Entry], params: CollectParams) -> None:
-    training = [entry for entry in entries if entry.split == TRAIN]
-    if not training or not params.validation_fraction:
-        return
-    held = hold_out([entry.keys for entry in training], params.validation_fraction, params.seed, VALIDATION)
-    if not held:
-        raise InputError(
-            f"the {len(training)} training rows have too few distinct references to set validation_fraction apart",
-            file=", ".join(sorted({entry.corpus for entry in training})),
-            value=params.validation_fraction,
-        )
-    for row in held:
-        training[row].split = VALIDATION
 
 
 def _counts(entries: list[Entry], dropped: dict[str, Counter[str]]) -> dict[str, Any]:

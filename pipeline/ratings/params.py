@@ -23,8 +23,13 @@ class Split(enum.StrEnum):
 
     TRAIN = "train"  # of which `validation_fraction` is held out
     TEST = "test"
-    BY_REFERENCE = "by_reference"  # `test_fraction` for test, the rest as TRAIN
+    BY_REFERENCE = "by_reference"  # `test_fraction` of the rows for test, the rest as TRAIN; no reference is shared
+    BY_INPUT = "by_input"  # the same of the inputs, however many rows each has (paper, section 5.3)
+    BY_SYSTEM = "by_system"  # the same of the systems; training and test share inputs (paper, section 5.3)
 
+
+DIVIDED = (Split.BY_REFERENCE, Split.BY_INPUT, Split.BY_SYSTEM)
+"""Splits that part one corpus."""
 
 SCALED = (Layout.WEBNLG, Layout.OWN)
 """Layouts whose ratings may be raw ones on a scale that params.yaml names."""
@@ -49,9 +54,9 @@ class Corpus:
 
     `name`: unique; the column `corpus`. `parts`: where it lies; WMT18 and WMT19 are published in two archives, ratings
     and texts. `language_pairs`: shell patterns such as "*-en", any of which must match; "*" takes rows without a pair
-    too. `years`: of the hub data set, empty for all; empty for other layouts. `test_fraction` (0-1): only with
-    `by_reference`, else null. `scale`: the highest raw rating (100 for 0-100), by which raw ratings are divided; null
-    where ratings are standardised already.
+    too. `years`: of the hub data set, empty for all; empty for other layouts. `test_fraction`: in (0, 1], where 1 tests
+    on everything; with `by_reference`, `by_input` and `by_system`, else null. `scale`: the highest raw rating (100 for
+    0-100), by which raw ratings are divided; null where ratings are standardised already.
     """
 
     name: str
@@ -71,10 +76,12 @@ class Corpus:
             raise ParamsError(f"{where}: parts and language_pairs must not be empty.")
         if self.years and self.layout is not Layout.HUB:
             raise ParamsError(f"{where}: years must be empty, layout {self.layout.value} holds a single one.")
-        if (self.split is Split.BY_REFERENCE) != (self.test_fraction is not None):
-            raise ParamsError(f"{where}: test_fraction belongs to split by_reference, and only to it.")
-        if self.test_fraction is not None and not 0 < self.test_fraction < 1:
-            raise ParamsError(f"{where}: test_fraction must lie between 0 and 1, not {self.test_fraction}.")
+        if (self.split in DIVIDED) != (self.test_fraction is not None):
+            raise ParamsError(f"{where}: test_fraction belongs to split {', '.join(DIVIDED)}, and only to these.")
+        if self.test_fraction is not None and not 0 < self.test_fraction <= 1:
+            raise ParamsError(f"{where}: test_fraction must be in (0, 1], not {self.test_fraction}.")
+        if self.split is Split.BY_SYSTEM and self.layout not in SCALED:
+            raise ParamsError(f"{where}: split by_system is for layouts {', '.join(SCALED)}, which name one a row.")
         self._check_scale(where)
 
     def _check_scale(self, where: str) -> None:
@@ -84,6 +91,22 @@ class Corpus:
             raise ParamsError(f"{where}: scale must be a number for layout webnlg (3: it was rated from 1 to 3).")
         if self.scale is not None and not self.scale > 0:
             raise ParamsError(f"{where}: scale must be positive, not {self.scale}.")
+
+
+@dataclass(frozen=True)
+class DriftParams:
+    """Skew of the training ratings towards low ones, of the test ratings towards high ones; at least 0, which is none.
+
+    The paper's are 0, 0.5, 1, 1.5 and 3 (section 5.2). Validation rows are taken from the skewed training rows.
+    """
+
+    train_alpha: float
+    test_alpha: float
+
+    def __post_init__(self) -> None:
+        for name in ("train_alpha", "test_alpha"):
+            if getattr(self, name) < 0:
+                raise ParamsError(f"collect.drift.{name}: must be at least 0, not {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)
@@ -100,6 +123,7 @@ class CollectParams:
     max_words: int
     undo_character_references: bool
     rows_per_shard: int
+    drift: DriftParams
     seed: int
 
     def __post_init__(self) -> None:

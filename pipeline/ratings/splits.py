@@ -1,13 +1,14 @@
-"""Train, validation and test rows that never share a reference or a source (paper, B.2).
+"""Train, validation and test rows that share no reference or source (paper, B.2).
 
 Rows that share a reference (any of several) or a source hang together, directly or through others; such a component
-goes to one split as a whole. Strings are compared after `normalised`. Components are taken in the order of a seeded
-hash of their text, so that the outcome does not depend on the order of rows, and adding a corpus moves few others.
+goes to one split as a whole. Only a split by system parts a corpus otherwise: by who wrote the candidates (section
+5.3). Strings are compared after `normalised`. Components and systems are taken in the order of a seeded hash of their
+text, so that the outcome does not depend on the order of rows, and adding a corpus moves few others.
 """
 
 import hashlib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy
 import scipy.sparse
@@ -59,9 +60,40 @@ def hold_out(rows: Sequence[Keys], fraction: float, seed: int, scope: str) -> se
     """
     assert all(rows), "a reference is never empty"
     room = round(fraction * len(rows))
-    groups = {min(min(rows[row]) for row in group): group for group in components(rows)}
+    groups: dict[str, list[int]] = {}
+    for row, name in enumerate(input_names(rows)):
+        groups.setdefault(name, []).append(row)
     held: set[int] = set()
-    for name in sorted(groups, key=lambda name: hashlib.sha256(f"{seed}\x1f{scope}\x1f{name}".encode()).digest()):
+    for name in _drawn(groups, seed, scope):
         if len(held) + len(groups[name]) <= room:
             held.update(groups[name])
     return held
+
+
+def hold_out_groups(names: Sequence[str], fraction: float, seed: int, scope: str) -> set[int]:
+    """Numbers of all rows of about `fraction` of the groups; `names[row]` names the row's group.
+
+    The count of groups is rounded, whatever their sizes. A larger fraction holds out what a smaller one does, and more.
+    """
+    groups = _drawn(set(names), seed, scope)
+    held = set(groups[: round(fraction * len(groups))])
+    return {row for row, name in enumerate(names) if name in held}
+
+
+def input_names(rows: Sequence[Keys]) -> list[str]:
+    """A name for each row's component, the same whatever the order of rows.
+
+    >>> input_names([frozenset("ab"), frozenset("c"), frozenset("bd"), frozenset("d")])
+    ['a', 'c', 'a', 'a']
+    """
+    names = [""] * len(rows)
+    for group in components(rows):
+        name = min(min(rows[row]) for row in group)
+        for row in group:
+            names[row] = name
+    return names
+
+
+def _drawn(names: Iterable[str], seed: int, scope: str) -> list[str]:
+    """`names` in the order of their hash."""
+    return sorted(names, key=lambda name: hashlib.sha256(f"{seed}\x1f{scope}\x1f{name}".encode()).digest())

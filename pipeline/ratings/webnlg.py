@@ -1,11 +1,14 @@
-"""WebNLG 2017's human evaluation (paper, section 5.3): 9 systems and people over 223 inputs, three aspects each.
+"""WebNLG 2017's human evaluation (paper, section 5.3): 9 systems over 223 inputs, three aspects each.
 
 `all_data_final_averaged.csv` has a row for each candidate: `mr` (the input triples), `team`, `text`, and the mean
 ratings `fluency`, `grammar`, `semantics` from 1 to 3. `MRs.txt`, `sample-ids.txt` and `gold-sample-reference{N}.lex`
 are parallel, one line an input, an empty line where an input has fewer references. A candidate makes one row for each
 aspect, rating_id "<corpus>/<id>/<aspect>"; `segment` is the input's id, `source` the triples, so that splits never
-share an input. People's own texts stand as the system `webnlg`. Where a system gave nothing the file has an empty text,
-or "null" (168 rows of `vietnam`): both are void predictions here.
+share an input, unless a corpus is split by system.
+
+As in the paper, people's own texts (the team `webnlg`) and void predictions are left out, and counted: where a system
+gave nothing the file has an empty text, or "null" (168 rows of `vietnam`). What is left are 4,772 pairs of a candidate
+and a reference; the paper counts 4,677.
 """
 
 from collections import Counter
@@ -23,7 +26,10 @@ from pipeline.ratings.text_lines import check_same_length, number, read_lines
 ARCHIVES = r"webnlg[-_]?(20)?17.*"
 ASPECTS = ("fluency", "grammar", "semantics")
 RATED = "all_data_final_averaged.csv"
-VOID = "null"
+PEOPLE = "webnlg"
+VOID = ("", "null")
+NOT_A_SYSTEM = "written by people"
+NO_OUTPUT = "the system gave nothing"
 PUBLISHED = ("bleu", "meteor", "ter")
 
 
@@ -50,7 +56,7 @@ class PublishedScores:
 
 
 def load_webnlg(corpus: Corpus) -> Loaded:
-    """Three rows a candidate, in the order of the file; a `language_pairs` without "*" drops them all."""
+    """Three rows a system's candidate, in the order of the file; a `language_pairs` without "*" drops them all."""
     index = open_parts(corpus.parts, ARCHIVES)
     place = corpus.parts[0].path
     inputs = _read_inputs(index, place)
@@ -63,11 +69,21 @@ def load_webnlg(corpus: Corpus) -> Loaded:
             raise InputError("id stands twice", file=file, line=line, value=row["id"])
         ids.add(row["id"])
         ratings = _ratings(row, inputs, corpus.scale, file, line)
-        if chosen(None, corpus.language_pairs):
+        reason = _reason(row, corpus)
+        if reason is None:
             loaded.ratings.extend(ratings)
         else:
-            loaded.dropped[OTHER_PAIR] += len(ratings)
+            loaded.dropped[reason] += len(ratings)
     return loaded
+
+
+def _reason(row: Row, corpus: Corpus) -> str | None:
+    """Why the candidate of `row` is left out."""
+    if not chosen(None, corpus.language_pairs):
+        return OTHER_PAIR
+    if row["team"] == PEOPLE:
+        return NOT_A_SYSTEM
+    return NO_OUTPUT if row["text"].strip() in VOID else None
 
 
 def read_published(path: str) -> dict[str, PublishedScores]:
@@ -86,7 +102,6 @@ def _ratings(row: Row, inputs: dict[str, Input], scale: float, file: Path, line:
         raise InputError("mr is not in MRs.txt", file=file, line=line, value=source)
     reference, *others = inputs[source].references
     candidate = text(row["text"], "text", file, line)
-    candidate = "" if candidate == VOID else candidate
     raw = {aspect: scaled_number(row[aspect], aspect, scale, file, line) for aspect in ASPECTS}
     return [
         Rating(

@@ -24,6 +24,7 @@ SECTION = {
     "max_words": 512,
     "undo_character_references": True,
     "rows_per_shard": 1000,
+    "drift": {"train_alpha": 0, "test_alpha": 1.5},
     "seed": 1,
 }
 
@@ -39,9 +40,9 @@ def test_a_good_section_loads() -> None:
     ("change", "message"),
     [
         ({"layout": "wmt20"}, r"corpora\[0\]\.layout: must be one of wmt_daseg, wmt17"),
-        ({"split": "train"}, "test_fraction belongs to split by_reference"),
+        ({"split": "train"}, "test_fraction belongs to split by_reference, by_input, by_system, and only to these"),
         ({"test_fraction": None}, "test_fraction belongs to split by_reference"),
-        ({"test_fraction": 1}, "test_fraction must lie between 0 and 1, not 1.0"),
+        ({"test_fraction": 1.5}, r"test_fraction must be in \(0, 1\], not 1\.5"),
         ({"layout": "wmt17"}, "scale must be null, ratings of layout wmt17 are standardised"),
         ({"layout": "webnlg", "scale": None}, "scale must be a number for layout webnlg"),
         ({"scale": 0}, "scale must be positive, not 0.0"),
@@ -63,6 +64,8 @@ def test_a_bad_corpus_is_refused(change: dict[str, object], message: str) -> Non
         ({"corpora": []}, "names must be there and unique"),
         ({"validation_fraction": 1}, r"validation_fraction: must be in \[0, 1\), not 1.0"),
         ({"max_words": 0}, "max_words: must be at least 1, not 0"),
+        ({"drift": {"train_alpha": -1, "test_alpha": 0}}, r"drift\.train_alpha: must be at least 0, not -1\.0"),
+        ({"drift": {"train_alpha": 0}}, r"drift\.test_alpha: missing"),
         ({"rows_per_shard": 0}, "rows_per_shard: must be at least 1, not 0"),
     ],
 )

@@ -1,5 +1,6 @@
 """All corpora in one table: splits, leaks, accounts."""
 
+import dataclasses
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -11,8 +12,9 @@ import pytest
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import list_shards, read_rows
-from pipeline.ratings.gather import LEAK, TOO_LONG, collect
-from pipeline.ratings.params import CollectParams, Corpus, Layout, Split
+from pipeline.ratings.divide import DRIFT, LEAK
+from pipeline.ratings.gather import TOO_LONG, collect
+from pipeline.ratings.params import CollectParams, Corpus, DriftParams, Layout, Split
 from pipeline.ratings.splits import normalised
 
 Write = Callable[[Path, str], Path]
@@ -20,7 +22,7 @@ Make = Callable[..., Corpus]
 
 
 def params(*corpora: Corpus, validation: float = 0.0, rows: int = 1000, undo: bool = False) -> CollectParams:
-    return CollectParams(corpora, validation, 512, undo, rows, 1)
+    return CollectParams(corpora, validation, 512, undo, rows, DriftParams(0.0, 0.0), 1)
 
 
 def own(write: Write, file: Path, *rows: tuple[str, str]) -> Path:
@@ -89,6 +91,31 @@ def test_by_reference_splits_one_corpus_in_three(tmp_path: Path, write: Write, c
     assert [shared(rows, *pair) for pair in pairs] == [set(), set(), set()]
     assert [row["rating_id"] for row in rows] == [f"c/{line}" for line in range(2, 82)]
     assert [shard.name for shard in list_shards(tmp_path / "out")] == [f"part-0000{n}.parquet" for n in range(3)]
+
+
+def test_drift_leaves_the_worst_rows_for_training_and_the_best_for_the_test(
+    tmp_path: Path, write: Write, corpus: Make
+) -> None:
+    files = {}
+    for name, start in (("one", 0), ("two", 1), ("test", 50)):  # scores 0 2 .. 38; 1 3 .. 39; 50 52 .. 88
+        rows = [f"{name} {number}\tc\t{start + 2 * number}" for number in range(20)]
+        files[name] = write(tmp_path / f"{name}.tsv", "\n".join(["reference\tcandidate\tscore", *rows]) + "\n")
+    corpora = [
+        corpus(Layout.OWN, file, name=name, split=Split.TEST if name == "test" else Split.TRAIN)
+        for name, file in files.items()
+    ]
+    skewed = dataclasses.replace(params(*corpora), drift=DriftParams(train_alpha=1000.0, test_alpha=1000.0))
+    counts = collect(skewed, tmp_path / "out")
+    assert [(row["corpus"], row["raw"]) for row in read_rows(tmp_path / "out", RATINGS)] == [
+        ("one", 0.0),
+        ("one", 2.0),
+        ("two", 1.0),
+        ("two", 3.0),
+        ("test", 86.0),
+        ("test", 88.0),
+    ]
+    assert counts["by_corpus"]["two"]["dropped"] == {DRIFT: 18}
+    assert (counts["rows_in"], counts["rows_out"], counts["dropped"]) == (60, 6, {DRIFT: 54})
 
 
 def test_too_little_to_split_is_said(tmp_path: Path, write: Write, corpus: Make) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.core.errors import InputError
 from pipeline.ratings.params import Corpus, Layout
-from pipeline.ratings.webnlg import load_webnlg, read_published
+from pipeline.ratings.webnlg import NO_OUTPUT, NOT_A_SYSTEM, load_webnlg, read_published
 
 Write = Callable[[Path, str], Path]
 Make = Callable[..., Corpus]
@@ -25,7 +25,9 @@ FILES = {
     "all_data_final_averaged.csv": HEADER
     + "1,C | is | d,adapt,c d,Food,seen,0.25,0.5,90.5,1.5,3.0,2.25\n"
     + "2,A | is | b,vietnam,null,City,unseen,0,0,100,1,1,1\n"
-    + "3,A | is | b,tilburg-pipe,,City,unseen,0,0,100,1,1,1\n",
+    + "3,A | is | b,tilburg-pipe,,City,unseen,0,0,100,1,1,1\n"
+    + "4,A | is | b,webnlg,a is b,City,unseen,1,1,0,3,3,3\n"
+    + "5,A | is | b,vietnam,a b,City,unseen,0,0,100,1,1,1\n",
 }
 
 
@@ -38,16 +40,20 @@ def folder(tmp_path: Path, write: Write) -> Path:
 
 def test_a_candidate_makes_a_row_for_each_aspect(folder: Path, corpus: Make) -> None:
     ratings = load_webnlg(corpus(Layout.WEBNLG, folder)).ratings
+    assert len(ratings) == 6
     assert [(r.key, r.aspect, r.raw, r.score) for r in ratings[:3]] == [
         ("1/fluency", "fluency", 1.5, 0.5),
         ("1/grammar", "grammar", 3.0, 1.0),
         ("1/semantics", "semantics", 2.25, 0.75),
     ]
     first, last = ratings[0], ratings[-1]
-    assert [rating.candidate for rating in ratings[3:]] == [""] * 6
     assert (first.reference, first.other_references, first.candidate) == ("c is d .", (), "c d")
     assert (first.source, first.segment, first.system, first.z, first.year) == ("C | is | d", "27", "adapt", None, None)
-    assert (last.reference, last.other_references, last.candidate) == ("a is b .", ("b , that is a .",), "")
+    assert (last.reference, last.other_references, last.candidate) == ("a is b .", ("b , that is a .",), "a b")
+
+
+def test_peoples_own_texts_and_void_predictions_are_left_out_and_counted(folder: Path, corpus: Make) -> None:
+    assert load_webnlg(corpus(Layout.WEBNLG, folder)).dropped == {NOT_A_SYSTEM: 3, NO_OUTPUT: 6}
 
 
 def test_published_scores_stay_reachable(folder: Path) -> None:
@@ -91,15 +97,17 @@ def test_a_missing_file_is_named(folder: Path, corpus: Make) -> None:
 
 
 def test_the_published_data(real_data: Path, corpus: Make) -> None:
-    ratings = load_webnlg(corpus(Layout.WEBNLG, real_data / "webnlg2017")).ratings
-    assert len(ratings) == 3 * 2230
+    loaded = load_webnlg(corpus(Layout.WEBNLG, real_data / "webnlg2017"))
+    ratings = loaded.ratings
+    assert len(ratings) == 3 * (2230 - 223 - 193)
+    assert loaded.dropped == {NOT_A_SYSTEM: 3 * 223, NO_OUTPUT: 3 * 193}
     assert Counter(rating.system for rating in ratings)["adapt"] == 3 * 223
     assert len({rating.segment for rating in ratings}) == 223
     by_input = {rating.segment: 1 + len(rating.other_references) for rating in ratings}
     assert Counter(by_input.values()) == REFERENCES
     first = ratings[2]
     assert (first.key, first.system, first.raw) == ("1/semantics", "adapt", 1.3333333333333333)
-    assert sum(rating.candidate == "" for rating in ratings) == 3 * 193
+    assert sum(1 + len(rating.other_references) for rating in ratings) == 3 * 4772
     published = read_published(str(real_data / "webnlg2017"))
     assert (published["1"].bleu, published["1"].ter, published["1"].seen) == (0.232, 90.909, False)
     assert len(published) == 2230

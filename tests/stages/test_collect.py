@@ -27,6 +27,7 @@ collect:
   max_words: 512
   undo_character_references: true
   rows_per_shard: 25
+  drift: {train_alpha: 0, test_alpha: 0}
   seed: 1
 """
 HEADER = "reference\tcandidate\tscore\tsystem\tsegment\tcategory\tdomain\n"
