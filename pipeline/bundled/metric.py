@@ -7,6 +7,7 @@ where one moves by more than 1e-3, nothing is stored. OUT is models/bundled/metr
 """
 
 import argparse
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -33,6 +34,7 @@ def store(checkpoint: Path, ratings: Path, out: Path) -> float:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "metric"
         save_metric(_halved(load_metric(checkpoint).cpu()), load_tokenizer(checkpoint), folder)
+        _set_dtype(folder / "config.json")
         before, after = (predict(one, references, candidates, MAX_TOKENS, BATCH_TOKENS) for one in (checkpoint, folder))
         change = float(numpy.abs(before - after).max())
         if not change <= LARGEST_CHANGE:
@@ -51,6 +53,12 @@ def _halved(model: PreTrainedModel) -> PreTrainedModel:
         if weight.ndim > 1:
             weight.data = weight.data.half()
     return model
+
+
+def _set_dtype(file: Path) -> None:
+    """Say that the model computes in single precision: what is stored in half would be loaded so."""
+    config = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**config, "dtype": "float32"}, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def main() -> None:

@@ -70,7 +70,8 @@ def _with_alignment(folder: Path, encoder: Any, outputs: Sequence[str], dropout:
         raise ModelError(f"{folder}: the tokenizer has no separator token, which ends the reference.")
     specials = [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id]
     longest = usable_tokens(encoder, tokenizer)
-    config = AlignmentConfig(encoder.to_dict(), tokenizer.sep_token_id, specials, dropout, longest)
+    settings = {name: value for name, value in encoder.to_dict().items() if name != "_name_or_path"}  # a local folder
+    config = AlignmentConfig(settings, tokenizer.sep_token_id, specials, dropout, longest)
     with from_folder(folder):
         model = AlignmentMetric(_named(config, outputs)).eval()
     encoder.architectures = None
