@@ -83,12 +83,19 @@ class Benchmark:
         return " – ".join(f"{count:,}" for count in dict.fromkeys((found[0], found[-1])))
 
 
-def benchmarks(agreement: Sequence[Row]) -> list[Benchmark]:
-    """Agreement rows as one benchmark for each corpus and aspect, in order of appearance."""
+def corpora_of(found: Gathered) -> list[str]:
+    """The corpora's names in the order of params.yaml."""
+    return [corpus["name"] for corpus in found.params["collect"].get("corpora", [])]
+
+
+def benchmarks(agreement: Sequence[Row], corpora: Sequence[str] = ()) -> list[Benchmark]:
+    """Agreement rows as one benchmark for each corpus and aspect, in the order of `corpora`, then of appearance."""
     grouped: dict[tuple[str, str], list[Row]] = {}
     for row in agreement:
         grouped.setdefault((row["corpus"], row["aspect"]), []).append(row)
-    return [_benchmark(corpus, aspect, rows) for (corpus, aspect), rows in grouped.items()]
+    places = {corpus: place for place, corpus in enumerate(corpora)}
+    ordered = sorted(grouped.items(), key=lambda item: places.get(item[0][0], len(places)))
+    return [_benchmark(corpus, aspect, rows) for (corpus, aspect), rows in ordered]
 
 
 def _benchmark(corpus: str, aspect: str, rows: Sequence[Row]) -> Benchmark:

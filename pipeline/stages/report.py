@@ -21,7 +21,7 @@ from pipeline.reporting.export import metrics, write_plots, write_text
 from pipeline.reporting.gather import Folders, gather
 from pipeline.reporting.page import render
 from pipeline.reporting.samples import signal_histograms
-from pipeline.reporting.views import benchmarks, headline
+from pipeline.reporting.views import benchmarks, corpora_of, headline
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def main() -> None:
 def report(params: ReportParams, params_file: Path, folders: Folders, out: Path) -> None:
     """Write everything to `out`."""
     found = gather(params_file, folders)
-    marks = benchmarks(found.agreement)
+    marks = benchmarks(found.agreement, corpora_of(found))
     histograms = signal_histograms(folders.label, params.signal_bins)
     points = calibration_points(found, marks, params.scatter_points)
     write_json(out / "metrics.json", metrics(found, marks))

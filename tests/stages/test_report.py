@@ -240,6 +240,12 @@ def test_variants_that_params_do_not_name_are_not_shown(full: Path) -> None:
     assert sorted(f.name for f in (full / "reports" / "plots" / "finetune").iterdir()) == ["all.csv", "none.csv"]
 
 
+def test_benchmarks_stand_in_the_order_of_the_corpora() -> None:
+    base = {"aspect": "a", "metric": "ter", "language_pair": "average", "statistic": "kendall", "value": 0.5}
+    rows = [{**base, "corpus": name, "low": 0.4, "high": 0.6, "count": 9} for name in ("b", "other", "c", "a")]
+    assert [mark.corpus for mark in benchmarks(rows, ["c", "a", "b"])] == ["c", "a", "b", "other"]
+
+
 def test_a_metric_without_a_cell_gets_a_dash_and_counts_that_differ_a_range() -> None:
     names = ("corpus", "aspect", "language_pair", "value", "low", "high")
     base = dict(zip(names, ("own", "adequacy", AVERAGE, 0.5, 0.4, 0.6), strict=True))
