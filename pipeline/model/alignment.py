@@ -125,7 +125,7 @@ def match(hidden: torch.Tensor, references: torch.Tensor, candidates: torch.Tens
     """Greedy matching of hidden states (B, T, D): precision, recall and F measure, float32 (B, 3).
 
     `references` and `candidates` (B, T) say whose word a token is. Each word counts with its best cosine on the other
-    side. A side without words makes all three -1, the least that a cosine can be.
+    side. A side without words makes all three 0, less than any two real sentences have.
     """
     with torch.autocast(hidden.device.type, enabled=False):
         unit = torch.nn.functional.normalize(hidden.float(), dim=-1)
@@ -135,13 +135,13 @@ def match(hidden: torch.Tensor, references: torch.Tensor, candidates: torch.Tens
         recall = _mean(cosines.amax(1), references)
         total = precision + recall
         f_measure = torch.where(total > 0, 2 * precision * recall / total.clamp(min=1e-3), total / 2)
-        return torch.stack([precision, recall, f_measure], 1)
+        matched = references.any(1) & candidates.any(1)
+        return torch.stack([precision, recall, f_measure], 1) * matched.unsqueeze(1)
 
 
 def _mean(best: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """Mean of `best` (B, T) over the words of each row; -1 where a row has none."""
-    count = words.sum(1)
-    return torch.where(count > 0, (best * words).sum(1) / count.clamp(min=1), -1.0)
+    """Mean of `best` (B, T) over the words of each row; 0 where a row has none."""
+    return (best * words).sum(1) / words.sum(1).clamp(min=1)
 
 
 AlignmentConfig.register_for_auto_class()

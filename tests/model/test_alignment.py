@@ -38,7 +38,8 @@ def test_matching_by_hand() -> None:
 
 def test_a_side_without_words_matches_nothing() -> None:
     nothing, something = torch.zeros(1, 2, dtype=torch.bool), torch.ones(1, 2, dtype=torch.bool)
-    assert match(torch.ones(1, 2, 4), something, nothing).tolist() == [[-1.0, -1.0, -1.0]]
+    for sides in ((something, nothing), (nothing, something), (nothing, nothing)):
+        assert match(torch.ones(1, 2, 4), *sides).tolist() == [[0.0, 0.0, 0.0]]
 
 
 def test_a_new_head_starts_as_the_f_measure(tmp_path: Path) -> None:
