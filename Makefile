@@ -27,8 +27,9 @@ format: $(ENV)  ## rewrite imports and formatting
 	ruff check --fix .
 	ruff format .
 
-bench: $(ENV)  ## speed of scoring as ratios; pairs from RATINGS, else the collected test rows, else the sample
+bench: $(ENV)  ## speed of scoring and training as ratios; pairs from RATINGS, else the collected rows, else the sample
 	python -m pipeline.scoring.bench --threads 2 --ratings $(or $(RATINGS),$(if $(wildcard data/collect/part-*.parquet),data/collect,data/sample/ratings.tsv))
+	$(if $(wildcard data/collect/part-*.parquet),python -m pipeline.training.step_cost --ratings data/collect --threads 2)
 
 models: $(ENV)  ## train the bundled models again from DATA (see models/bundled/README.md); resumes after a kill
 	python -m pipeline.bundled.build --data $(or $(DATA),data/real) --out models/bundled

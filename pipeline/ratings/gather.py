@@ -44,6 +44,8 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
     entries: list[Entry] = []
     dropped: dict[str, Counter[str]] = {}
     for corpus in params.corpora:
+        if corpus.name in params.without:
+            continue
         loaded = LOADERS[corpus.layout](corpus)
         if params.undo_character_references:
             loaded = Loaded([_unescaped(rating) for rating in loaded.ratings], loaded.dropped)

@@ -113,12 +113,14 @@ class DriftParams:
 class CollectParams:
     """Section `collect`.
 
+    `without`: names of corpora that this run leaves out; training for one benchmark need not read the others.
     `validation_fraction` (0-1, 1 excluded): share of the training rows that is held out. `max_words`: a row with a
     longer reference or candidate is dropped, for some baselines take minutes on a text of thousands of words.
     `undo_character_references`: `&quot;` becomes the character that raters saw; a third of WMT17's rows hold such.
     """
 
     corpora: tuple[Corpus, ...]
+    without: tuple[str, ...]
     validation_fraction: float
     max_words: int
     undo_character_references: bool
@@ -130,6 +132,10 @@ class CollectParams:
         names = [corpus.name for corpus in self.corpora]
         if not names or len(set(names)) < len(names):
             raise ParamsError(f"collect.corpora: names must be there and unique, not {names}.")
+        unknown = sorted(set(self.without) - set(names))
+        if unknown or len(set(self.without)) == len(names):
+            wrong = f"not {', '.join(unknown)}" if unknown else "and not all of them"
+            raise ParamsError(f"collect.without: must name corpora of the profile ({', '.join(names)}), {wrong}.")
         if not 0 <= self.validation_fraction < 1:
             raise ParamsError(f"collect.validation_fraction: must be in [0, 1), not {self.validation_fraction}.")
         for name in ("max_words", "rows_per_shard"):

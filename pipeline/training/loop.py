@@ -97,6 +97,11 @@ def parameter_groups(model: torch.nn.Module, schedule: Schedule) -> list[dict[st
     return list(groups.values())
 
 
+def new_optimizer(model: torch.nn.Module, schedule: Schedule) -> torch.optim.Optimizer:
+    """AdamW over all weights of `model`; `update` sets its rates."""
+    return torch.optim.AdamW(parameter_groups(model, schedule), fused=True)
+
+
 def _layer_of(name: str, depth: int) -> int:
     parts = name.split(".")
     if "embeddings" in parts:
@@ -154,7 +159,7 @@ def fit(
     where it exists; the caller deletes it.
     """
     model.train()
-    optimizer = torch.optim.AdamW(parameter_groups(model, schedule), fused=True)
+    optimizer = new_optimizer(model, schedule)
     history, best, first = History(), None, 0
     if state_file.exists():
         first, history, best = _restore(state_file, model, optimizer)
@@ -166,7 +171,7 @@ def fit(
     with tqdm(total=schedule.steps, initial=first, desc="train", unit="step", mininterval=2.0) as bar:
         for step in range(first, schedule.steps):
             rows = rows_at(step)
-            history.loss_sum += _update(wrapped, optimizer, loss, group.share(rows), schedule, step)
+            history.loss_sum += update(wrapped, optimizer, loss, group.share(rows), schedule, step)
             history.loss_steps += 1
             history.rows_seen += len(rows)
             history.seconds = time.time() - started
@@ -197,7 +202,7 @@ def fit(
     return history
 
 
-def _update(
+def update(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
     loss: Callable[[torch.nn.Module, list[int]], torch.Tensor],
@@ -205,6 +210,7 @@ def _update(
     schedule: Schedule,
     step: int,
 ) -> float:
+    """One step of training on `rows`: the loss before it. Dropout is drawn from the schedule's seed and `step`."""
     torch.manual_seed(schedule.seed * 1_000_003 + step)
     for settings in optimizer.param_groups:
         settings["lr"] = settings["rate"] * schedule.factor(step)

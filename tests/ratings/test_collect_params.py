@@ -20,6 +20,7 @@ CORPUS = {
 }
 SECTION = {
     "corpora": [CORPUS],
+    "without": [],
     "validation_fraction": 0.1,
     "max_words": 512,
     "undo_character_references": True,
@@ -66,6 +67,8 @@ def test_a_bad_corpus_is_refused(change: dict[str, object], message: str) -> Non
         ({"max_words": 0}, "max_words: must be at least 1, not 0"),
         ({"drift": {"train_alpha": -1, "test_alpha": 0}}, r"drift\.train_alpha: must be at least 0, not -1\.0"),
         ({"drift": {"train_alpha": 0}}, r"drift\.test_alpha: missing"),
+        ({"without": ["other"]}, r"without: must name corpora of the profile \(sample\), not other"),
+        ({"without": ["sample"]}, r"without: must name corpora of the profile \(sample\), and not all of them"),
         ({"rows_per_shard": 0}, "rows_per_shard: must be at least 1, not 0"),
     ],
 )

@@ -22,7 +22,7 @@ Make = Callable[..., Corpus]
 
 
 def params(*corpora: Corpus, validation: float = 0.0, rows: int = 1000, undo: bool = False) -> CollectParams:
-    return CollectParams(corpora, validation, 512, undo, rows, DriftParams(0.0, 0.0), 1)
+    return CollectParams(corpora, (), validation, 512, undo, rows, DriftParams(0.0, 0.0), 1)
 
 
 def own(write: Write, file: Path, *rows: tuple[str, str]) -> Path:
@@ -91,6 +91,13 @@ def test_by_reference_splits_one_corpus_in_three(tmp_path: Path, write: Write, c
     assert [shared(rows, *pair) for pair in pairs] == [set(), set(), set()]
     assert [row["rating_id"] for row in rows] == [f"c/{line}" for line in range(2, 82)]
     assert [shard.name for shard in list_shards(tmp_path / "out")] == [f"part-0000{n}.parquet" for n in range(3)]
+
+
+def test_a_corpus_that_is_left_out_is_not_even_read(tmp_path: Path, write: Write, corpus: Make) -> None:
+    kept = corpus(Layout.OWN, own(write, tmp_path / "a.tsv", ("A cat.", "s1")), name="kept")
+    absent = corpus(Layout.OWN, tmp_path / "absent.tsv", name="absent")
+    counts = collect(dataclasses.replace(params(kept, absent), without=("absent",)), tmp_path / "out")
+    assert list(counts["by_corpus"]) == ["kept"]
 
 
 def test_drift_leaves_the_worst_rows_for_training_and_the_best_for_the_test(

@@ -23,6 +23,7 @@ profiles:
           test_fraction: 0.25
           scale: 100
 collect:
+  without: []
   validation_fraction: 0.1
   max_words: 512
   undo_character_references: true

@@ -1,0 +1,138 @@
+"""DVC experiments as curves: which runs differ in one setting alone, and what each of them reached.
+
+Read from `dvc exp show --json`, which holds every run's params.yaml and reports/metrics.json.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.core.errors import InputError
+
+TOGETHER: tuple[tuple[str, ...], ...] = (("collect.drift.train_alpha", "collect.drift.test_alpha"),)
+"""Settings that one study changes at once, to the same value."""
+
+IRRELEVANT = ("report.", "evaluate.baselines", "evaluate.resamples", "evaluate.permutations", "evaluate.batch_tokens")
+"""Settings, by how they begin, that leave the agreement of a metric as it is."""
+
+Cell = tuple[str, str, str]
+"""Corpus, aspect, metric."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One experiment: the settings of the profile in use by dotted key, and statistic x 100 for every cell."""
+
+    name: str
+    settings: Mapping[str, Any]
+    kendall: Mapping[Cell, float]
+    pearson: Mapping[Cell, float]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs that differ in `keys` alone, from the lowest value to the highest; `values` are theirs."""
+
+    keys: tuple[str, ...]
+    values: tuple[Any, ...]
+    runs: tuple[Run, ...]
+
+    def line(self, cell: Cell) -> list[tuple[Any, float]]:
+        """Value and Kendall x 100 of one metric, for the runs that have it."""
+        pairs = zip(self.values, self.runs, strict=True)
+        return [(value, run.kendall[cell]) for value, run in pairs if cell in run.kendall]
+
+
+def read_runs(text: str, source: str) -> list[Run]:
+    """The finished runs in the output of `dvc exp show --json`, each once; InputError where it is something else.
+
+    `source` names the text in the error.
+    """
+    try:
+        found = [run for revision in json.loads(text) for run in _runs_of(revision)]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"is not what `dvc exp show --json` prints ({error})", file=source) from error
+    distinct: dict[str, Run] = {}
+    for run in found:
+        distinct.setdefault(json.dumps(run.settings, sort_keys=True), run)
+    return list(distinct.values())
+
+
+def _runs_of(revision: Mapping[str, Any]) -> Iterator[Run]:
+    """The revision itself and its experiments, as far as they left metrics."""
+    data = revision.get("data") or {}
+    params = (data.get("params") or {}).get("params.yaml", {}).get("data")
+    metrics = (data.get("metrics") or {}).get("reports/metrics.json", {}).get("data")
+    if params and metrics:
+        yield Run(
+            revision.get("name") or revision["rev"][:7],
+            settings(params),
+            _statistic(metrics["agreement"], "kendall"),
+            _statistic(metrics["agreement"], "pearson"),
+        )
+    for experiment in revision.get("experiments") or []:
+        for one in experiment["revs"]:
+            yield from _runs_of(one)
+
+
+def _statistic(agreement: Mapping[str, Any], name: str) -> dict[Cell, float]:
+    return {
+        (corpus, aspect, metric): 100 * values[name]
+        for corpus, aspects in agreement.items()
+        for aspect, metrics in aspects.items()
+        for metric, values in metrics.items()
+        if values.get(name) is not None
+    }
+
+
+def settings(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted key -> value: the shared sections and those of the profile in use, which stand under the same names.
+
+    >>> settings({"profile": "p", "a": {"b": 1}, "profiles": {"p": {"a": {"c": 2}}, "q": {"a": {"c": 3}}}})
+    {'profile': 'p', 'a.b': 1, 'a.c': 2}
+    """
+    shared = {name: value for name, value in params.items() if name != "profiles"}
+    return {**_flat(shared), **_flat(params["profiles"][params["profile"]])}
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+            found |= _flat({str(i): one for i, one in enumerate(value)}, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def studies(runs: Sequence[Run]) -> list[Study]:
+    """For every setting that varies, the largest set of runs that differ in it alone; in the order of params.yaml."""
+    keys = list(dict.fromkeys(key for run in runs for key in run.settings))
+    joint = {key: group for group in TOGETHER for key in group}
+    groups = dict.fromkeys(joint.get(key, (key,)) for key in keys)
+    return [study for group in groups if (study := _study(group, runs)) is not None]
+
+
+def _study(keys: tuple[str, ...], runs: Sequence[Run]) -> Study | None:
+    groups: dict[str, dict[str, tuple[Any, Run]]] = {}
+    for run in runs:
+        values = [run.settings.get(key) for key in keys]
+        if keys[0].startswith(IRRELEVANT) or any(value != values[0] for value in values):
+            continue
+        rest = {key: value for key, value in run.settings.items() if key not in keys and not key.startswith(IRRELEVANT)}
+        groups.setdefault(json.dumps(rest, sort_keys=True), {})[json.dumps(values[0])] = (values[0], run)
+    largest = max(groups.values(), key=len, default={})
+    if len(largest) < 2:
+        return None
+    ordered = sorted(largest.values(), key=lambda pair: _place(pair[0]))
+    return Study(keys, tuple(value for value, _ in ordered), tuple(run for _, run in ordered))
+
+
+def _place(value: Any) -> tuple[int, float, str]:
+    """Numbers by size, then other values by their text; null last, which stands for all."""
+    if isinstance(value, int | float):
+        return 0, float(value), ""
+    return (2 if value is None else 1), 0.0, json.dumps(value)

@@ -1,0 +1,245 @@
+"""One page of all DVC experiments that differ in one setting: chart, table and a sentence for each study.
+
+    dvc exp show --json | python -m pipeline.reporting.studies --out reports/studies
+
+Writes OUT/studies.html (self-contained, opens offline) and OUT/studies.csv, every point of every chart. The studies of
+the paper have sentences of their own and say how they differ from it; any other setting that varied gets a chart too.
+"""
+
+import argparse
+import math
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from pipeline.core.errors import InputError
+from pipeline.core.runtime import run_main
+from pipeline.evaluation.names import TRAINED, UNTRAINED
+from pipeline.reporting.experiments import Cell, Run, Study, read_runs, studies
+from pipeline.reporting.export import write_csv, write_text
+from pipeline.reporting.figures import Series, curves
+from pipeline.reporting.page import signed
+from pipeline.reporting.style import STYLE
+
+PRETRAINED = f"{TRAINED}all"
+COLOURS = 8
+
+Line = list[tuple[Any, float]]
+"""Value of the setting, Kendall x 100."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A study of the paper: its heading, how this one differs, and a sentence from the metrics' lines by name."""
+
+    title: str
+    differs: str
+    conclude: Callable[[dict[str, Line]], str]
+
+
+def seeds(lines: dict[str, Line]) -> str:
+    """Mean and spread of each trained metric, and of the gain where both were trained with the same seeds."""
+    parts = [f"{name} {_spread([y for _, y in line])}" for name, line in lines.items() if name.startswith(TRAINED)]
+    ours, plain = dict(lines.get(PRETRAINED, [])), dict(lines.get(UNTRAINED, []))
+    both = [ours[seed] - plain[seed] for seed in ours if seed in plain]
+    gain = f" Pre-training changes it by {_spread(both, signed=True)}." if both else ""
+    return f"Over {len(next(iter(lines.values())))} seeds (mean ± standard deviation): {', '.join(parts)}.{gain}"
+
+
+def _spread(values: Sequence[float], signed: bool = False) -> str:
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):{'+' if signed else ''}.1f} ± {deviation:.1f}".replace("-", "−")
+
+
+def drift(lines: dict[str, Line]) -> str:
+    """The share of the undrifted Kendall that each metric keeps at the strongest drift."""
+    kept = [
+        f"{name} {100 * line[-1][1] / line[0][1]:.0f}%"
+        for name, line in lines.items()
+        if line[0][0] == 0 and line[0][1] > 0
+    ]
+    strongest = max(x for line in lines.values() for x, _ in line)
+    return f"At α = {strongest:g} of the Kendall without drift remain: {', '.join(kept)}." if kept else _span(lines)
+
+
+def learning(lines: dict[str, Line]) -> str:
+    """The gain of pre-training with the fewest and the most ratings, else each metric's span."""
+    ours, plain = dict(lines.get(PRETRAINED, [])), dict(lines.get(UNTRAINED, []))
+    both = [x for x, _ in lines.get(PRETRAINED, []) if x in plain]
+    if len(both) < 2:
+        return _span(lines)
+    gains = [f"{signed((ours[x] - plain[x]) / 100)} points with {_words(x)} ratings" for x in (both[0], both[-1])]
+    return f"Pre-training changes Kendall by {gains[0]} and by {gains[1]}. {_span(lines)}"
+
+
+def _span(lines: dict[str, Line]) -> str:
+    """Where each trained metric starts, ends and is best."""
+    parts = []
+    for name, line in lines.items():
+        if name.startswith(TRAINED):
+            best = max(line, key=lambda point: point[1])
+            ends = f"{line[0][1]:.1f} at {_words(line[0][0])} to {line[-1][1]:.1f} at {_words(line[-1][0])}"
+            parts.append(f"{name} goes from {ends} and is best at {_words(best[0])} ({best[1]:.1f})")
+    return "; ".join(parts) + "." if parts else "No trained metric."
+
+
+KNOWN: dict[str, Known] = {
+    "finetune.schedule.seed": Known(
+        "Seeds of fine-tuning",
+        "The paper names no seeds. The seed changes the order of the ratings and dropout; pre-training is one run.",
+        seeds,
+    ),
+    "collect.drift.train_alpha": Known(
+        "Quality drift (paper, figures 1 and 2)",
+        "The paper crosses the drift of training and test ratings; here both have the same α. Bins are the paper's.",
+        drift,
+    ),
+    "finetune.ratings": Known(
+        "Learning curve (number of ratings)",
+        "The ratings are drawn by the seed, a smaller number from the larger; steps stay the same, so few ratings are "
+        "seen more often.",
+        learning,
+    ),
+    "pretrain.schedule.steps": Known(
+        "Steps of pre-training (paper, figure 5)",
+        "Each point is a run of its own, whose rate decays to zero; the paper's are checkpoints of one run.",
+        _span,
+    ),
+}
+
+
+def _words(value: Any) -> str:
+    """A setting's value as a reader would say it."""
+    return "all" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def charts(study: Study) -> list[dict[str, Any]]:
+    """For every corpus and aspect of the study: heading, chart, table and sentence."""
+    cells = list(dict.fromkeys(cell for run in study.runs for cell in run.kendall))
+    made = []
+    for corpus, aspect in dict.fromkeys((corpus, aspect) for corpus, aspect, _ in cells):
+        names = [metric for one, other, metric in cells if (one, other) == (corpus, aspect)]
+        lines = {name: line for name in names if len(line := study.line((corpus, aspect, name))) > 1}
+        if lines:
+            made.append(_chart(study, corpus, aspect, lines))
+    return made
+
+
+def _chart(study: Study, corpus: str, aspect: str, lines: dict[str, Line]) -> dict[str, Any]:
+    known = KNOWN.get(study.keys[0])
+    places = _places(study.values)
+    series = [
+        Series(name, i % COLOURS, [(places[_words(x)], y) for x, y in line])
+        for i, (name, line) in enumerate(lines.items())
+    ]
+    named = " and ".join(study.keys)
+    return {
+        "heading": f"{corpus}, {aspect}",
+        "sentence": known.conclude(lines) if known else _span(lines),
+        "chart": curves(series, f"Kendall against {named}, {corpus}, {aspect}", study.keys[0].rsplit(".", 1)[-1]),
+        "legend": [(one.name, one.colour) for one in series],
+        "columns": [_words(value) for value in study.values],
+        "rows": [(name, _cells(study, (corpus, aspect, name))) for name in lines],
+    }
+
+
+def _places(values: Sequence[Any]) -> dict[str, float]:
+    """Where each value stands on the axis: numbers at themselves; what follows them, such as null for all, beyond."""
+    numbers = [float(value) for value in values if isinstance(value, int | float)]
+    step = (max(numbers) - min(numbers)) / max(1, len(numbers) - 1) if len(numbers) > 1 else 1.0
+    places, last = {}, max(numbers, default=0.0)
+    for value in values:
+        if isinstance(value, int | float):
+            places[_words(value)] = float(value)
+        else:
+            last += step
+            places[_words(value)] = last
+    return places
+
+
+def _cells(study: Study, cell: Cell) -> list[str]:
+    """Kendall / Pearson of one metric in every run; empty where a run lacks it."""
+    return [
+        f"{run.kendall[cell]:.1f} / {run.pearson.get(cell, math.nan):.1f}" if cell in run.kendall else ""
+        for run in study.runs
+    ]
+
+
+TEMPLATE = """
+<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>Studies</title><style>{{ style }}</style></head><body>
+<header><p class="eyebrow">Learned metric · agreement with people</p><h1>Studies</h1>
+<p class="dim">{{ runs }} experiments. Each study sets side by side those that differ in one setting alone. Numbers are
+Kendall τ-b and Pearson r × 100, averages over language pairs.</p></header>
+<main>
+{% for study in studies %}<section><h2>{{ study.title }}</h2>
+<p class="note">{{ study.differs }} Setting: <code>{{ study.setting }}</code>.</p>
+{% for c in study.charts %}<h3>{{ c.heading }}</h3><p class="lead">{{ c.sentence }}</p>
+<figure class="half"><ul class="legend">{% for name, colour in c.legend %}<li><i class="s{{ colour }}"></i>
+{{ name }}</li>{% endfor %}</ul>{{ c.chart }}<figcaption>Kendall τ-b × 100</figcaption></figure>
+<div class="scroll"><table><thead><tr><th>Kendall / Pearson × 100</th>{% for v in c.columns %}<th class="n">{{ v }}</th>
+{% endfor %}</tr></thead><tbody>{% for name, cells in c.rows %}<tr><th>{{ name }}</th>
+{% for text in cells %}<td class="n">{{ text }}</td>{% endfor %}</tr>{% endfor %}</tbody></table></div>
+{% endfor %}</section>
+{% else %}<section><p>No two experiments differ in one setting alone.</p></section>
+{% endfor %}</main></body></html>
+"""
+
+
+def page(runs: Sequence[Run], found: Sequence[Study]) -> str:
+    """The page as HTML."""
+    shown = []
+    for study in found:
+        known = KNOWN.get(study.keys[0])
+        shown.append(
+            {
+                "title": known.title if known else study.keys[0],
+                "differs": known.differs if known else "",
+                "setting": ", ".join(study.keys),
+                "charts": charts(study),
+            }
+        )
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    style = Markup(STYLE)  # our own constant
+    return environment.from_string(TEMPLATE.lstrip()).render(style=style, runs=len(runs), studies=shown)
+
+
+def main() -> None:
+    """Parse the command line, read the experiments, write page and points."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--experiments", type=Path, help="output of dvc exp show --json; default: standard input")
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    runs = read_runs(*_text(arguments.experiments))
+    found = studies(runs)
+    rows = [
+        (" ".join(study.keys), _words(value), *cell, round(kendall, 4), round(run.pearson.get(cell, math.nan), 4))
+        for study in found
+        for value, run in zip(study.values, study.runs, strict=True)
+        for cell, kendall in run.kendall.items()
+    ]
+    header = ("setting", "value", "corpus", "aspect", "metric", "kendall", "pearson")
+    write_csv(arguments.out / "studies.csv", header, rows)
+    write_text(arguments.out / "studies.html", page(runs, found))
+    print(f"studies: {len(runs)} experiments, {len(found)} studies: {arguments.out / 'studies.html'}")
+
+
+def _text(file: Path | None) -> tuple[str, str]:
+    """What `file` or standard input holds, and its name."""
+    if file is None:
+        return sys.stdin.read(), "standard input"
+    try:
+        return file.read_text(encoding="utf-8"), str(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("cannot be read as text", file=file) from error
+
+
+if __name__ == "__main__":
+    run_main(main)

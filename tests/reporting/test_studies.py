@@ -1,0 +1,152 @@
+"""Studies: experiments that differ in one setting alone, their curves, sentences and page."""
+
+import copy
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.reporting.experiments import read_runs, studies
+from pipeline.reporting.studies import drift, learning, page, seeds
+
+PARAMS: dict[str, Any] = {
+    "profile": "small",
+    "variants": ["all", "none"],
+    "collect": {"drift": {"train_alpha": 0.0, "test_alpha": 0.0}},
+    "finetune": {"ratings": None, "schedule": {"seed": 1}},
+    "report": {"worst": 5},
+    "profiles": {"small": {"finetune": {"schedule": {"steps": 40}}}, "other": {"finetune": {}}},
+}
+
+
+def experiment(name: str, ours: float, plain: float, **changes: Any) -> dict[str, Any]:
+    """One revision as `dvc exp show --json` has it; `changes` are dotted keys with __ for the dot."""
+    params = copy.deepcopy(PARAMS)
+    for key, value in changes.items():
+        *parents, last = key.split("__")
+        place = params
+        for parent in parents:
+            place = place[parent]
+        place[last] = value
+    metrics = {
+        "bleurt/all": {"kendall": ours, "pearson": 0.7},
+        "bleurt/none": {"kendall": plain, "pearson": 0.6},
+        "ter": {"kendall": None, "pearson": None},
+    }
+    data = {
+        "params": {"params.yaml": {"data": params}},
+        "metrics": {"reports/metrics.json": {"data": {"agreement": {"wmt17": {"adequacy": metrics}}}}},
+    }
+    return {"rev": "0123456789", "name": name, "data": data, "experiments": None}
+
+
+def shown(*experiments: dict[str, Any]) -> str:
+    """The workspace without metrics, and a commit under which the experiments stand."""
+    broken = {"params": {"params.yaml": {"data": PARAMS}}, "metrics": {"reports/metrics.json": {"error": {"msg": "x"}}}}
+    ranges = [{"revs": [one], "executor": None, "name": one["name"]} for one in experiments]
+    ranges.append({"revs": [{"rev": "f" * 40, "name": "failed", "data": None}], "executor": None, "name": "failed"})
+    return json.dumps(
+        [
+            {"rev": "workspace", "name": None, "data": broken, "experiments": None},
+            {"rev": "a" * 40, "name": "main", "data": None, "experiments": ranges},
+        ]
+    )
+
+
+def test_runs_that_differ_in_one_setting_make_a_study() -> None:
+    runs = read_runs(
+        shown(
+            experiment("b", 0.52, 0.50, finetune__schedule__seed=2),
+            experiment("a", 0.50, 0.49),
+            experiment("the same again", 0.1, 0.1),
+            experiment("display alone", 0.50, 0.49, report__worst=9),
+            experiment("few", 0.40, 0.30, finetune__ratings=10),
+            experiment("fewer and another seed", 0.40, 0.30, finetune__ratings=5, finetune__schedule__seed=3),
+        ),
+        "test",
+    )
+    assert [run.name for run in runs] == ["b", "a", "display alone", "few", "fewer and another seed"]
+    found = {study.keys: study for study in studies(runs)}
+    assert set(found) == {("finetune.schedule.seed",), ("finetune.ratings",)}
+    assert found[("finetune.schedule.seed",)].line(("wmt17", "adequacy", "bleurt/all")) == [(1, 50.0), (2, 52.0)]
+    assert found[("finetune.ratings",)].values == (10, None), "all ratings come last"
+    assert not found[("finetune.ratings",)].line(("wmt17", "adequacy", "ter")), "an undefined agreement is no point"
+
+
+def test_drift_of_both_sides_is_one_study() -> None:
+    runs = read_runs(
+        shown(
+            experiment("0", 0.5, 0.4),
+            experiment("3", 0.4, 0.2, collect__drift__train_alpha=3.0, collect__drift__test_alpha=3.0),
+            experiment("one side", 0.4, 0.2, collect__drift__train_alpha=3.0),
+        ),
+        "test",
+    )
+    (study,) = studies(runs)
+    assert study.keys == ("collect.drift.train_alpha", "collect.drift.test_alpha")
+    assert study.values == (0.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("conclude", "lines", "sentence"),
+    [
+        (
+            seeds,
+            {"bleurt/all": [(1, 50.0), (2, 52.0)], "bleurt/none": [(1, 49.0), (2, 52.0)], "ter": [(1, 3.0), (2, 3.0)]},
+            "Over 2 seeds (mean ± standard deviation): bleurt/all 51.0 ± 1.4, bleurt/none 50.5 ± 2.1. "
+            "Pre-training changes it by +0.5 ± 0.7.",
+        ),
+        (
+            drift,
+            {"bleurt/all": [(0.0, 50.0), (3.0, 40.0)], "ter": [(0.0, 20.0), (3.0, 5.0)]},
+            "At α = 3 of the Kendall without drift remain: bleurt/all 80%, ter 25%.",
+        ),
+        (
+            learning,
+            {"bleurt/all": [(510, 45.0), (None, 50.0)], "bleurt/none": [(510, 40.0), (None, 51.0)]},
+            "Pre-training changes Kendall by +5.0 points with 510 ratings and by −1.0 points with all ratings. "
+            "bleurt/all goes from 45.0 at 510 to 50.0 at all and is best at all (50.0); "
+            "bleurt/none goes from 40.0 at 510 to 51.0 at all and is best at all (51.0).",
+        ),
+    ],
+)
+def test_sentences_say_what_the_numbers_say(conclude: Any, lines: dict[str, Any], sentence: str) -> None:
+    assert conclude(lines) == sentence
+
+
+def test_the_page_holds_chart_table_and_sentence() -> None:
+    runs = read_runs(shown(experiment("a", 0.5, 0.4), experiment("b", 0.52, 0.41, finetune__ratings=10)), "test")
+    text = page(runs, studies(runs))
+    assert "<svg" in text and "Learning curve" in text and "52.0 / 70.0" in text and "http" not in text
+
+
+def test_experiments_that_differ_in_everything_are_no_study() -> None:
+    runs = read_runs(shown(experiment("a", 0.5, 0.4)), "test")
+    assert "No two experiments differ in one setting alone." in page(runs, studies(runs))
+
+
+@pytest.mark.parametrize("text", ["", '{"a": 1}', "[1]", '[{"rev": "a", "data": {"params": 1}}]'])
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"stdin: is not what `dvc exp show --json` prints"):
+        read_runs(text, "stdin")
+
+
+def test_the_command_writes_page_and_points(tmp_path: Path) -> None:
+    text = shown(experiment("a", 0.5, 0.4), experiment("b", 0.52, 0.41, finetune__ratings=10))
+    command = [sys.executable, "-m", "pipeline.reporting.studies", "--out", str(tmp_path)]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("studies: 2 experiments, 1 studies")
+    rows = list(csv.DictReader((tmp_path / "studies.csv").read_text().splitlines()))
+    assert rows[0]["setting"] == "finetune.ratings"
+    assert {(row["value"], row["metric"], row["kendall"]) for row in rows} == {
+        ("10", "bleurt/all", "52.0"),
+        ("10", "bleurt/none", "41.0"),
+        ("all", "bleurt/all", "50.0"),
+        ("all", "bleurt/none", "40.0"),
+    }
+    assert (tmp_path / "studies.html").exists()
