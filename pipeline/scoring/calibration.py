@@ -10,7 +10,9 @@ rule:
 - Range: lowest and highest score of all of these; scores outside it are possible and rare.
 - Slope k: P(A better than B) = 1 / (1 + exp(-k (score of A - score of B))), the logistic regression, without intercept,
   of "people rated A higher" on the difference of the metric's scores, over all pairs of candidates of one reference
-  that people rated differently. It is of maximum likelihood (scipy), and null where there are no such pairs.
+  that people rated differently. Where no reference has two rated candidates, pairs of different references of one
+  corpus and language pair stand in, which people compare less surely (`pairs_of` says which were used). It is of
+  maximum likelihood (scipy), and null where there are no pairs at all.
 """
 
 import argparse
@@ -35,6 +37,9 @@ FILE = "calibration.json"
 PERCENTILES = 101
 ANCHOR_REFERENCES = 500
 """References that anchors are measured on, at most."""
+
+NEIGHBOURS = 50
+"""Rows that each row is paired with, at most, where pairs of different references stand in."""
 
 STEEPEST = 50.0
 """Bound of the slope, for differences in units of their root mean square: where the metric never errs it has none."""
@@ -70,7 +75,8 @@ class HumanScale:
 class Calibration:
     """Meaning of a checkpoint's scores; `percentiles[p]` is the score that p% of `rows` rated candidates do not exceed.
 
-    `low` and `high` are the documented range, `slope` is k above, found on `pairs` pairs.
+    `low` and `high` are the documented range, `slope` is k above, found on `pairs` pairs of one "reference", or of one
+    "language pair".
     """
 
     percentiles: tuple[float, ...]
@@ -83,6 +89,7 @@ class Calibration:
     split: str
     rows: int
     pairs: int
+    pairs_of: str = "reference"  # as of files that do not say
 
     def percentile(self, score: float) -> float:
         """Share of human-rated candidates that score lower, 0 to 100, between percentiles by proportion."""
@@ -129,19 +136,29 @@ def fit_slope(differences: Vector, better: NDArray[numpy.bool_]) -> float | None
     return float(fitted.x) / spread
 
 
-def rated_pairs(rows: Sequence[dict[str, Any]], scores: Vector) -> tuple[Vector, NDArray[numpy.bool_]]:
-    """(score of A - score of B, people rated A higher) for all pairs of rows of one segment with different ratings."""
+SEGMENT = ("corpus", "language_pair", "segment", "reference")
+LANGUAGE_PAIR = ("corpus", "language_pair")
+
+
+def rated_pairs(
+    rows: Sequence[dict[str, Any]], scores: Vector, within: Sequence[str] = SEGMENT
+) -> tuple[Vector, NDArray[numpy.bool_]]:
+    """(score of A - score of B, people rated A higher) for pairs of rows with different ratings.
+
+    Both rows of a pair agree in the columns `within`; a row is paired with at most NEIGHBOURS that follow it.
+    """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
-        groups[row["corpus"], row["language_pair"], row["segment"], row["reference"]].append(number)
+        groups[tuple(row[name] for name in within)].append(number)
     differences, better = [], []
     human = numpy.array([row["score"] for row in rows])
-    for members in groups.values():
-        first, second = numpy.triu_indices(len(members), 1)
-        left, right = numpy.array(members)[first], numpy.array(members)[second]
-        told_apart = human[left] != human[right]
-        differences.append((scores[left] - scores[right])[told_apart])
-        better.append((human[left] > human[right])[told_apart])
+    for group in groups.values():
+        members = numpy.array(group)
+        for distance in range(min(NEIGHBOURS + 1, len(members))):
+            left, right = members[: len(members) - distance], members[distance:]
+            told_apart = human[left] != human[right]
+            differences.append((scores[left] - scores[right])[told_apart])
+            better.append((human[left] > human[right])[told_apart])
     return numpy.concatenate(differences), numpy.concatenate(better)
 
 
@@ -150,7 +167,9 @@ def calibrate(scorer: "BleurtScorer", rows: Sequence[dict[str, Any]], split: str
     human = numpy.array([row["score"] for row in rows])
     references = [[row["reference"], *row["other_references"]] for row in rows]
     scores = numpy.array(scorer.score(references, [row["candidate"] for row in rows]))
-    differences, better = rated_pairs(rows, scores)
+    pairs_of, (differences, better) = "reference", rated_pairs(rows, scores)
+    if not len(differences):
+        pairs_of, (differences, better) = "language pair", rated_pairs(rows, scores, LANGUAGE_PAIR)
     anchors = _anchors(scorer, list(dict.fromkeys(row["reference"] for row in rows))[:ANCHOR_REFERENCES])
     raw = [row["raw"] for row in rows if row["raw"] is not None]
     seen = [*scores.tolist(), *asdict(anchors).values()]
@@ -168,6 +187,7 @@ def calibrate(scorer: "BleurtScorer", rows: Sequence[dict[str, Any]], split: str
         split=split,
         rows=len(rows),
         pairs=len(differences),
+        pairs_of=pairs_of,
     )
 
 

@@ -16,7 +16,16 @@ from pipeline.core.records import RATINGS
 from pipeline.core.shards import table_of, write_shard
 from pipeline.scoring import calibration
 from pipeline.scoring.__main__ import main
-from pipeline.scoring.calibration import Anchors, Calibration, HumanScale, fit_slope, load_calibration, rated_pairs
+from pipeline.scoring.calibration import (
+    LANGUAGE_PAIR,
+    NEIGHBOURS,
+    Anchors,
+    Calibration,
+    HumanScale,
+    fit_slope,
+    load_calibration,
+    rated_pairs,
+)
 from pipeline.scoring.scorer import BleurtScorer
 
 KNOWN = Calibration(
@@ -30,6 +39,7 @@ KNOWN = Calibration(
     split="validation",
     rows=5,
     pairs=4,
+    pairs_of="reference",
 )
 
 
@@ -71,6 +81,19 @@ def test_pairs_are_candidates_of_one_segment_that_people_told_apart() -> None:
     assert better.tolist() == [False, True, True]
 
 
+def test_pairs_of_different_references_stay_within_a_language_pair() -> None:
+    rows = [row(0, score=0.1), row(1, score=0.9, reference="a dog"), row(2, score=0.5, language_pair="de-en")]
+    differences, better = rated_pairs(rows, numpy.array([1.0, 3.0, 9.0]), LANGUAGE_PAIR)
+    assert (differences.tolist(), better.tolist()) == ([-2.0], [False])
+
+
+def test_a_row_meets_few_neighbours_where_there_are_thousands() -> None:
+    rows = [row(i, score=float(i)) for i in range(NEIGHBOURS + 2)]
+    differences, _ = rated_pairs(rows, numpy.arange(NEIGHBOURS + 2.0))
+    assert len(differences) == (NEIGHBOURS + 2) * (NEIGHBOURS + 1) / 2 - 1
+    assert differences.min() == -NEIGHBOURS
+
+
 def test_percentiles_and_probabilities_by_hand() -> None:
     assert [KNOWN.percentile(score) for score in (-7.0, 0.25, 1.0, 1.5, 7.0)] == [0.0, 37.5, 75.0, 87.5, 100.0]
     assert KNOWN.probability_better(1.0) == pytest.approx(0.75)
@@ -101,7 +124,8 @@ def test_the_command_writes_what_the_scorer_reads(
     found = load_calibration(folder)
     scorer = BleurtScorer(folder, device="cpu")
     assert found is not None and scorer.calibration == found
-    assert (found.rows, found.pairs, found.corpora, found.split) == (6, 15, ("sample",), "validation")
+    assert (found.rows, found.pairs, found.pairs_of, found.corpora) == (6, 15, "reference", ("sample",))
+    assert found.split == "validation"
     assert found.human == HumanScale(0.0, 1.0, pytest.approx(0.5), pytest.approx(0.341565, abs=1e-6), 0.0, 100.0)
     scores = scorer.score(["the cat"] * 6, ["the cat", "a cat", "the dog", "a dog", "the bird ran", ""])
     assert found.percentiles[0] == pytest.approx(min(scores), abs=1e-5)
