@@ -125,7 +125,7 @@ def match(hidden: torch.Tensor, references: torch.Tensor, candidates: torch.Tens
     """Greedy matching of hidden states (B, T, D): precision, recall and F measure, float32 (B, 3).
 
     `references` and `candidates` (B, T) say whose word a token is. Each word counts with its best cosine on the other
-    side. A side without words makes all three 0, less than any two real sentences have.
+    side. A side without words makes all three 0.
     """
     with torch.autocast(hidden.device.type, enabled=False):
         unit = torch.nn.functional.normalize(hidden.float(), dim=-1)

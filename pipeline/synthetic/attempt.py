@@ -2,6 +2,7 @@
 
 import enum
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 
@@ -46,6 +47,22 @@ class Attempt:
     pivot: str | None = None
     mask_style: MaskStyle | None = None
     masks: int | None = None
+
+
+def pair(segment_id: str, reference: str, attempt: Attempt) -> dict[str, Any]:
+    """A row of PAIRS: `attempt` beside the reference that it was made from; no word of it is dropped yet."""
+    return {
+        "pair_id": f"{segment_id}/{attempt.tag}",
+        "segment_id": segment_id,
+        "reference": reference,
+        "candidate": attempt.candidate,
+        "technique": attempt.technique.value,
+        "pivot": attempt.pivot,
+        "mask_style": attempt.mask_style.value if attempt.mask_style else None,
+        "masks": attempt.masks,
+        "dropped_words": 0,
+        "parent_id": None,
+    }
 
 
 def chosen(count: int, share: float, rng: numpy.random.Generator) -> list[int]:

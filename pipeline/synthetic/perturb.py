@@ -16,7 +16,7 @@ from pipeline.core.records import PAIRS, SEGMENTS
 from pipeline.core.seeds import generator
 from pipeline.core.shards import read_shard, table_of
 from pipeline.core.work import Outcome
-from pipeline.synthetic.attempt import Attempt, Reason, chosen
+from pipeline.synthetic.attempt import Reason, chosen, pair
 from pipeline.synthetic.backtranslate import BacktranslateParams, backtranslate
 from pipeline.synthetic.mask_fill import MaskFillParams, mask_fill
 from pipeline.synthetic.system_outputs import SystemOutputsParams, drawn
@@ -79,7 +79,8 @@ def perturb_shard(index: int, inputs: Sequence[Path], sharded: ShardedParams) ->
     attempts += backtranslate(texts, params.backtranslate, generator(params.seed, "perturb", index, "backtranslate"))
     for attempt in attempts:
         if attempt.reason is None:
-            pairs.add(_row(segments[attempt.segment], attempt))
+            segment = segments[attempt.segment]
+            pairs.add(pair(segment["segment_id"], segment["text"], attempt))
         else:
             pairs.dropped[attempt.reason.value] += 1
     outputs = drawn(params.system_outputs, params.seed)[index :: sharded.shards]
@@ -100,18 +101,3 @@ def shortened(rows: Sequence[Row], share: float, rng: numpy.random.Generator) ->
         changed = {"pair_id": f"{parent['pair_id']}/drop", "candidate": short.text, "dropped_words": short.dropped}
         copies.append({**parent, **changed, "parent_id": parent["pair_id"]})
     return copies
-
-
-def _row(segment: Row, attempt: Attempt) -> Row:
-    return {
-        "pair_id": f"{segment['segment_id']}/{attempt.tag}",
-        "segment_id": segment["segment_id"],
-        "reference": segment["text"],
-        "candidate": attempt.candidate,
-        "technique": attempt.technique.value,
-        "pivot": attempt.pivot,
-        "mask_style": attempt.mask_style.value if attempt.mask_style else None,
-        "masks": attempt.masks,
-        "dropped_words": 0,
-        "parent_id": None,
-    }

@@ -13,7 +13,7 @@ from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.seeds import generator
 from pipeline.ratings.archives import local
 from pipeline.ratings.table_files import read_table, table_files
-from pipeline.synthetic.attempt import Technique, hold_within
+from pipeline.synthetic.attempt import Attempt, Technique, hold_within, pair
 
 Row = dict[str, Any]
 
@@ -78,20 +78,7 @@ def _read(source: OutputsSource, max_words: int) -> list[Row]:
             if max(len(reference.split()), len(candidate.split())) > max_words:
                 continue
             segment = f"{source.name}-{references.setdefault(reference, len(references) + 1)}"
-            found[reference, candidate] = _row(segment, f"{segment}/output{number}", reference, candidate)
+            found[reference, candidate] = pair(
+                segment, reference, Attempt(0, f"output{number}", Technique.SYSTEM_OUTPUT, candidate)
+            )
     return list(found.values())
-
-
-def _row(segment: str, pair: str, reference: str, candidate: str) -> Row:
-    return {
-        "pair_id": pair,
-        "segment_id": segment,
-        "reference": reference,
-        "candidate": candidate,
-        "technique": Technique.SYSTEM_OUTPUT.value,
-        "pivot": None,
-        "mask_style": None,
-        "masks": None,
-        "dropped_words": 0,
-        "parent_id": None,
-    }
