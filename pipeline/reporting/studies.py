@@ -60,7 +60,7 @@ def _spread(values: Sequence[float], signed: bool = False) -> str:
 def drift(lines: dict[str, Line]) -> str:
     """The share of the undrifted Kendall that each metric keeps at the strongest drift."""
     kept = [
-        f"{name} {100 * line[-1][1] / line[0][1]:.0f}%"
+        f"{name} {100 * line[-1][1] / line[0][1]:.0f}%".replace("-", "−")
         for name, line in lines.items()
         if line[0][0] == 0 and line[0][1] > 0
     ]
@@ -103,7 +103,7 @@ KNOWN: dict[str, Known] = {
     "finetune.ratings": Known(
         "Learning curve (number of ratings)",
         "The ratings are drawn by the seed, a smaller number from the larger; steps stay the same, so few ratings are "
-        "seen more often.",
+        "seen more often. All ratings stand at twice the largest number.",
         learning,
     ),
     "pretrain.schedule.steps": Known(
@@ -125,6 +125,7 @@ def charts(study: Study) -> list[dict[str, Any]]:
     made = []
     for corpus, aspect in dict.fromkeys((corpus, aspect) for corpus, aspect, _ in cells):
         names = [metric for one, other, metric in cells if (one, other) == (corpus, aspect)]
+        names.sort(key=lambda name: (not name.startswith(TRAINED), name))
         lines = {name: line for name in names if len(line := study.line((corpus, aspect, name))) > 1}
         if lines:
             made.append(_chart(study, corpus, aspect, lines))
@@ -150,16 +151,11 @@ def _chart(study: Study, corpus: str, aspect: str, lines: dict[str, Line]) -> di
 
 
 def _places(values: Sequence[Any]) -> dict[str, float]:
-    """Where each value stands on the axis: numbers at themselves; what follows them, such as null for all, beyond."""
-    numbers = [float(value) for value in values if isinstance(value, int | float)]
-    step = (max(numbers) - min(numbers)) / max(1, len(numbers) - 1) if len(numbers) > 1 else 1.0
-    places, last = {}, max(numbers, default=0.0)
+    """Where each value stands on the axis: numbers at themselves, each other value twice as far as the one before it."""
+    places, last = dict[str, float](), 1.0
     for value in values:
-        if isinstance(value, int | float):
-            places[_words(value)] = float(value)
-        else:
-            last += step
-            places[_words(value)] = last
+        last = float(value) if isinstance(value, int | float) else 2 * last
+        places[_words(value)] = last
     return places
 
 
