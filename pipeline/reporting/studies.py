@@ -151,7 +151,7 @@ def _chart(study: Study, corpus: str, aspect: str, lines: dict[str, Line]) -> di
 
 
 def _places(values: Sequence[Any]) -> dict[str, float]:
-    """Where each value stands on the axis: numbers at themselves, each other value twice as far as the one before it."""
+    """Where each value stands on the axis: numbers at themselves, all else twice as far as the value before it."""
     places, last = dict[str, float](), 1.0
     for value in values:
         last = float(value) if isinstance(value, int | float) else 2 * last
