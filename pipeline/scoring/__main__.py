@@ -13,8 +13,11 @@ import argparse
 import importlib
 import importlib.util
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from pipeline.core.errors import BleurtError
@@ -47,8 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0].startswith("-") and given[0] not in ("-h", "--help", "--version"):
         given = ["score", *given]
+    if sys.stderr is None:  # closed; print(file=None) would write to standard output
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115, it stays open to the end
     try:
-        parsed = _parser(given[0] if given else "").parse_args(given)
+        if sys.stdout is None:
+            raise BleurtError("standard output is closed; send it to a file or to /dev/null.")
+        parsed = _parsed(given)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _terminated)
         code = int(parsed.run(parsed))
         sys.stdout.flush()
         return code
@@ -65,9 +74,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser(wanted: str) -> argparse.ArgumentParser:
+def _terminated(number: int, _: object) -> None:
+    """Ends the program as an exception, so that temporary files are removed."""
+    sys.exit(128 + number)
+
+
+def _parsed(given: Sequence[str]) -> argparse.Namespace:
+    """The arguments; one that its subcommand does not know ends the program with that subcommand's usage."""
+    parser, subcommands = _parser(given[0] if given else "")
+    parsed, unknown = parser.parse_known_args(given)
+    if unknown:
+        subcommands[given[0]].error(f"unrecognized arguments: {' '.join(unknown)}")
+    return parsed
+
+
+def _parser(wanted: str) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """The parser with all subcommands, of which `wanted` alone knows its arguments, as its module alone is loaded."""
-    description = "Scores generated text against references, as people would rate it."
+    description = """Scores generated text against references, as people would rate it. The flags of the original
+    BLEURT work without a subcommand: bleurt -candidate_file c.txt -reference_file r.txt"""
     parser = argparse.ArgumentParser("bleurt", description=description, allow_abbrev=False)
     parser.add_argument("--version", action=_Version)
     subparsers = parser.add_subparsers(metavar="SUBCOMMAND", required=True)
@@ -80,7 +104,7 @@ def _parser(wanted: str) -> argparse.ArgumentParser:
             _module(name).add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)
-    return parser
+    return parser, subparsers.choices
 
 
 def _module(name: str) -> Any:

@@ -2,8 +2,10 @@
 
 import argparse
 import contextlib
+import enum
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.core.errors import ParamsError
 from pipeline.scoring import inputs
@@ -12,16 +14,19 @@ from pipeline.scoring.inputs import Segments
 if TYPE_CHECKING:
     from pipeline.scoring.scorer import BleurtScorer
 
+Name = TypeVar("Name", bound=enum.StrEnum)
+
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     """What to score: -r, -t, -s, or --input."""
     add = parser.add_argument_group("input (without any, a table on standard input)").add_argument
-    add("-r", "--references", "-reference_file", "--reference_file", nargs="+", metavar="FILE", default=[],
+    add("-r", "--references", "-reference_file", "--reference_file", nargs="+", action="extend",
+        metavar="FILE", default=[],
         help="references, a line a segment; several files are several references")  # fmt: skip
-    add("-t", "--translations", "-candidate_file", "--candidate_file", nargs="+", metavar="FILE", default=[],
-        help="candidates, a file for each system")  # fmt: skip
-    add("-s", "--sources", metavar="FILE", help="sources; a candidate that copies its source is flagged")
-    add("-i", "--input", "-sentence_pairs_file", "--sentence_pairs_file", metavar="FILE",
+    add("-t", "--translations", "-candidate_file", "--candidate_file", nargs="+", action="extend",
+        metavar="FILE", default=[], help="candidates, a file for each system")  # fmt: skip
+    add("-s", "--sources", action=Once, metavar="FILE", help="sources; a candidate that copies its source is flagged")
+    add("-i", "--input", "-sentence_pairs_file", "--sentence_pairs_file", action=Once, metavar="FILE",
         help="JSONL, CSV, TSV or Parquet with the columns reference and candidate")  # fmt: skip
 
 
@@ -42,6 +47,28 @@ def add_scorer_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", nargs="+", metavar="NAME", help="cpu, cuda, cuda:1, mps; several share the work")
     add("--precision", choices=["auto", "float32", "bf16"], default="auto",
         help="auto (default): bf16 on GPUs that compute in it, else float32")  # fmt: skip
+
+
+class Once(argparse.Action):
+    """A flag, under whichever of its names, that may stand once."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, *_: Any) -> None:
+        """Keep the value, or end with an error."""
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"argument {'/'.join(self.option_strings)}: is given twice")
+        setattr(namespace, self.dest, values)
+
+
+def one_of(kind: type[Name]) -> Callable[[str], Name]:
+    """Reads a name of the enumeration `kind`, in upper or lower case; the error lists them."""
+
+    def read(text: str) -> Name:
+        found = {str(one).lower(): one for one in kind}.get(text.lower())
+        if found is None:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(kind)}, not {text!r}")
+        return found
+
+    return read
 
 
 def at_least_one(text: str) -> int:
@@ -68,6 +95,6 @@ def segments_of(arguments: argparse.Namespace) -> contextlib.AbstractContextMana
         return inputs.table(arguments.input)
     if all(given):
         return inputs.text_files(arguments.references, arguments.translations, arguments.sources)
-    if any(given) or arguments.sources is not None or sys.stdin.isatty():
+    if any(given) or arguments.sources is not None or sys.stdin is None or sys.stdin.isatty():
         raise ParamsError("Give references with -r and candidates with -t, or --input, or a table on standard input.")
     return inputs.table()

@@ -26,7 +26,7 @@ from pipeline.core.errors import InputError, ModelError, ParamsError
 from pipeline.evaluation.names import ENCODED, TRAINED, Baseline
 from pipeline.scoring import output
 from pipeline.scoring.agreement import Settings, evaluate, render, without_nan
-from pipeline.scoring.arguments import at_least_one
+from pipeline.scoring.arguments import at_least_one, one_of
 from pipeline.scoring.compare import add_encoder_arguments
 from pipeline.scoring.output import Format
 
@@ -45,9 +45,10 @@ def add_parser(subparsers: Any) -> None:
     add("--ratings", type=Path, required=True, metavar="PATH", help="a file, or a folder")
     add("--scale", type=float, metavar="N", help="the highest rating; without it ratings are standardised ones")
     add("--split", default="test", help="of a folder that collect wrote: test (default), validation, train")
-    add("-c", "--checkpoint", "-bleurt_checkpoint", nargs="+", metavar="NAME", default=["bundled:metric"],
+    add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", nargs="+", metavar="NAME",
+        default=["bundled:metric"],
         help="folders, or names as in params.yaml; the bundled metric by default")  # fmt: skip
-    add("--baselines", nargs="*", type=Baseline, choices=list(Baseline), default=list(Baseline), metavar="NAME",
+    add("--baselines", nargs="*", type=one_of(Baseline), default=list(Baseline), metavar="NAME",
         help=f"of {', '.join(Baseline)} (default: all)")  # fmt: skip
     add_encoder_arguments(parser)
     add("--max_tokens", type=at_least_one, metavar="N", help=f"tokens of a pair that are read (default {MAX_TOKENS})")

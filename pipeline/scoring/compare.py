@@ -25,6 +25,7 @@ from pipeline.scoring.arguments import (
     add_input_arguments,
     add_scorer_arguments,
     at_least_one,
+    one_of,
     scorer_of,
     segments_of,
 )
@@ -58,7 +59,7 @@ def add_parser(subparsers: Any) -> None:
         help="two scores that differ by at most so much are a tie (default 0.05)")  # fmt: skip
     add("--changed", type=int, default=5, metavar="N", help="show the N segments that changed most (default 5)")
     add("--seed", type=int, default=1, metavar="N", help="of resamples and permutations (default 1)")
-    add("--baselines", nargs="+", type=Familiar, choices=list(Familiar), default=[], metavar="NAME",
+    add("--baselines", nargs="+", type=one_of(Familiar), default=[], metavar="NAME",
         help="familiar metrics beside ours: bleu, chrf, ter, bertscore")  # fmt: skip
     add_encoder_arguments(parser)
     parser.set_defaults(run=run)
@@ -83,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     if len(names) < 2:
         raise ParamsError("compare needs two systems at least: name a file for each after -t.")
     scorer = scorer_of(arguments)
-    scores = score_systems(scorer, segments, arguments.batch_size)
+    scores = score_systems(scorer, names, segments, arguments.batch_size)
     outcome = compare_scores(scores, settings)
     encoder = Encoder(arguments.bertscore_model, arguments.bertscore_layer)
     references = [segment.references for segment in segments]
@@ -97,15 +98,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def score_systems(scorer: "BleurtScorer", segments: Sequence[Segment], batch_size: int | None) -> numpy.ndarray:
-    """Scores of every system on every segment: float64 (systems, segments)."""
+def score_systems(
+    scorer: "BleurtScorer", names: Sequence[str], segments: Sequence[Segment], batch_size: int | None
+) -> numpy.ndarray:
+    """Scores of every system on every segment: float64 (systems, segments); warns of what was cut or flagged."""
     from pipeline.scoring.chunks import Pair
+    from pipeline.scoring.results import Total
 
     pairs = (Pair(one.references, candidate, one.source) for one in segments for candidate in one.candidates)
     found = list(scorer.stream(pairs, batch_size))
-    cut = sum(scored.truncated for scored in found)
-    if cut:
-        print(f"warning: {cut} pairs are longer than {scorer.max_tokens} tokens; see --long.", file=sys.stderr)
+    for place, system in enumerate(names):
+        total = Total(system)
+        for scored in found[place :: len(names)]:
+            total.add(scored.score, scored)
+        for warning in total.warnings(scorer.signature()):
+            print(warning, file=sys.stderr)
     return numpy.array([scored.score for scored in found]).reshape(len(segments), -1).T
 
 

@@ -27,6 +27,7 @@ from pipeline.scoring.arguments import (
     scorer_of,
     segments_of,
 )
+from pipeline.scoring.destination import check_destinations, written
 from pipeline.scoring.inputs import Segment
 
 if TYPE_CHECKING:
@@ -59,18 +60,17 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Score, choose, explain, print."""
-    from pipeline.core.shards import replacing
     from pipeline.scoring import heat
     from pipeline.scoring.attribution import Baseline, method
 
+    check_destinations(html=arguments.html)
     segments = _segments(arguments)
     scorer = scorer_of(arguments)
     baseline = Baseline(arguments.baseline)
     panels = explain(scorer, segments, _chosen(arguments, len(segments)), arguments.worst or WORST, baseline)
     if arguments.html is not None:
-        with replacing(arguments.html) as temporary:
-            page = heat.page(panels, method(baseline), str(scorer.signature()))
-            temporary.write_text(page, encoding="utf-8")
+        with written(arguments.html) as out:
+            out.write(heat.page(panels, method(baseline), str(scorer.signature())))
     if arguments.format == "json":
         found = {
             "method": method(baseline),
@@ -80,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(found, ensure_ascii=False, indent=1))
     else:
         print(heat.terminal(panels, method(baseline), heat.coloured(sys.stdout)))
+        print(scorer.signature())
     return 0
 
 

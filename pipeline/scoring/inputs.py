@@ -9,8 +9,8 @@ ends in .gz; a line feed ends a line, with or without a carriage return before i
 - Tables (CSV, TSV, JSONL, Parquet, see `pipeline.ratings.table_files`): columns `candidate`, `reference` (a text, or in
   JSONL and Parquet a list) or `references` (a list; in CSV and TSV a JSON list), and perhaps `source`. All columns are
   kept in `Segment.fields`.
-- Standard input: a table too. JSONL where it begins with a brace; else TSV, whose first line names the columns if one
-  of them is `candidate`, and which without such a line has two: reference and candidate.
+- Standard input: a table too. JSONL where it begins with a brace; else TSV, whose first line names the columns if
+  `candidate` and `reference` or `references` are among them; without such a line it has two, reference and candidate.
 """
 
 import contextlib
@@ -139,7 +139,17 @@ def _ending(file: Path, name: str) -> str:
         start = content.read(64)
     if start.startswith(b"PAR1"):
         return ".parquet"
-    return ".jsonl" if start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") else ".tsv"
+    braced = start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+    return ".jsonl" if braced and not _is_pair(next(text_lines(file, name), "")) else ".tsv"
+
+
+def _is_pair(line: str) -> bool:
+    """Whether a line that begins with a brace is a reference and a candidate all the same, and no JSON."""
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return line.count("\t") == 1
+    return False
 
 
 def text_lines(file: Path, name: str) -> Iterator[str]:
@@ -156,7 +166,8 @@ def text_lines(file: Path, name: str) -> Iterator[str]:
 
 
 def _names_columns(file: Path, name: str) -> bool:
-    return "candidate" in next(text_lines(file, name), "").split("\t")
+    columns = next(text_lines(file, name), "").split("\t")
+    return "candidate" in columns and ("reference" in columns or "references" in columns)
 
 
 def _bare_tsv(file: Path, name: str) -> Iterator[Segment]:
@@ -191,21 +202,23 @@ def _table_rows(file: Path, name: str) -> Iterator[Segment]:
 
 def _row_references(row: dict[str, Any], name: str, line: int) -> tuple[str, ...]:
     """`reference` and `references` of a row, each a text or a list of texts, at least one text in all."""
-    given = [row[column] for column in ("reference", "references") if row.get(column) is not None]
+    columns = {"reference": row.get("reference"), "references": _listed(row.get("references"))}
+    given = [value for value in columns.values() if value is not None]
     if "reference" not in row and "references" not in row:
         raise InputError("the column is missing", file=name, line=line, value="reference")
-    lists = [_listed(value) for value in given]
+    lists = [value if isinstance(value, list) else [value] for value in given]
     texts = tuple(_text(text, "reference", name, line) for mine in lists for text in mine)
     if not texts:
         raise InputError("has no reference", file=name, line=line)
     return texts
 
 
-def _listed(value: object) -> list[Any]:
+def _listed(value: object) -> object:
+    """The cell of `references`: in CSV and TSV a list of JSON."""
     if isinstance(value, str) and value.startswith("["):
         with contextlib.suppress(ValueError, RecursionError):
-            value = json.loads(value)
-    return value if isinstance(value, list) else [value]
+            return json.loads(value)
+    return value
 
 
 def _text(value: object, what: str, name: str, line: int) -> str:

@@ -3,7 +3,11 @@
 import argparse
 import enum
 import json
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.scoring.arguments import one_of
 
 WIDTH = 4
 """Digits behind the decimal point in tables."""
@@ -19,10 +23,22 @@ class Format(enum.StrEnum):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """--format and --width; `width` is None where it is not given."""
-    parser.add_argument(
-        "--format", type=Format, choices=list(Format), default=Format.TEXT, help="text (default), json, latex"
-    )
+    parser.add_argument("--format", type=one_of(Format), default=Format.TEXT, metavar="NAME",
+                        help="text (default), json, latex")  # fmt: skip
     parser.add_argument("--width", type=digits, metavar="N", help="digits behind the decimal point")
+
+
+def as_json(record: object) -> str:
+    """One line of JSON; numbers that JSON does not know (NaN, infinities), of a user's own columns, become null."""
+    return json.dumps(_without_nan(record), ensure_ascii=False, allow_nan=False, default=str)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _without_nan(one) for key, one in value.items()}
+    return [_without_nan(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def digits(text: str) -> int:

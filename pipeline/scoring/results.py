@@ -12,11 +12,13 @@ from typing import Any
 
 from tqdm import tqdm
 
-from pipeline.core.shards import replacing
+from pipeline.core.errors import InputError
 from pipeline.scoring.chunks import Pair
+from pipeline.scoring.destination import written
 from pipeline.scoring.inputs import Segment, Segments
-from pipeline.scoring.output import shown
+from pipeline.scoring.output import as_json, shown
 from pipeline.scoring.scorer import BleurtScorer, Scored
+from pipeline.scoring.signature import Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Result:
 
     def _columns(self, system: str, candidate: str) -> dict[str, Any]:
         if self.segment.fields is not None:
+            if "bleurt" in self.segment.fields:
+                raise InputError("has a column bleurt, where the score would go; rename or remove it", file=system)
             return self.segment.fields
         texts = self.segment.references
         columns = {"segment": self.number, "system": system, "reference": texts[0] if len(texts) == 1 else list(texts)}
@@ -70,6 +74,20 @@ class Total:
             self.percentiles = None
         if scored.edge:
             self.edges[scored.edge] += 1
+
+    def warnings(self, signature: Signature) -> list[str]:
+        """A sentence for what was cut, and one for what was flagged."""
+        found = []
+        if self.truncated:
+            advice = " (--long windows reads them whole)" if signature.long == "cut" else ""
+            found.append(
+                f"warning: {self.system}: {shown(self.truncated)} segments have more than "
+                f"{signature.max_tokens} tokens and were cut{advice}"
+            )
+        if self.edges:
+            flags = ", ".join(f"{shown(count)} {flag}" for flag, count in sorted(self.edges.items()))
+            found.append(f"warning: {self.system}: flagged segments: {flags}")
+        return found
 
     def row(self) -> dict[str, Any]:
         """Its line in the table of systems; the percentile is a mean over segments."""
@@ -119,15 +137,7 @@ class Results:
             row = total.row()
             meaning = f", mean percentile {row['percentile']:.1f}" if "percentile" in row else ""
             notes.append(f"{total.system}: {shown(total.score)} over {shown(total.segments)} segments{meaning}")
-            if total.truncated:
-                advice = " (--long windows reads them whole)" if self.signature.long == "cut" else ""
-                notes.append(
-                    f"warning: {total.system}: {shown(total.truncated)} segments have more than "
-                    f"{self.signature.max_tokens} tokens and were cut{advice}"
-                )
-            if total.edges:
-                flags = ", ".join(f"{shown(count)} {flag}" for flag, count in sorted(total.edges.items()))
-                notes.append(f"warning: {total.system}: flagged segments: {flags}")
+            notes += total.warnings(self.signature)
         return notes
 
 
@@ -146,11 +156,11 @@ def kept_as_json(file: Path | None, results: Results) -> Iterator[Callable[[Resu
 
         def keep(result: Result) -> None:
             for part, (record, about) in zip(parts, result.records(), strict=True):
-                line = json.dumps({**record, "bleurt": about}, ensure_ascii=False, default=str)
+                line = as_json({**record, "bleurt": about})
                 part.write(f"{',' if result.number > 1 else ''}\n{line}")
 
         yield keep
-        with replacing(file) as temporary, temporary.open("w", encoding="utf-8") as out:
+        with written(file) as out:
             out.write(f'{{"signature": {json.dumps(results.signature.as_dict())},\n"systems": {{')
             for number, (total, part) in enumerate(zip(results.totals, parts, strict=True)):
                 about = json.dumps(total.row() | {"flags": dict(total.edges)}, ensure_ascii=False)

@@ -14,7 +14,6 @@ segments. Signature, system scores, warnings and progress go to standard error.
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,8 @@ from typing import IO, TYPE_CHECKING, Any
 from pipeline.core.errors import ParamsError
 from pipeline.scoring import output
 from pipeline.scoring.arguments import add_input_arguments, add_scorer_arguments, scorer_of, segments_of
-from pipeline.scoring.output import Format
+from pipeline.scoring.destination import check_destinations, written
+from pipeline.scoring.output import Format, as_json
 
 if TYPE_CHECKING:
     from pipeline.scoring.results import Result, Results
@@ -51,6 +51,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check the input, score it, write the scores."""
+    check_destinations(scores_file=arguments.scores_file, to_json=arguments.to_json)
     with segments_of(arguments) as segments:
         scorer = scorer_of(arguments)
         if arguments.percentiles and scorer.calibration is None:
@@ -75,9 +76,7 @@ def _destination(file: Path | None) -> Iterator[IO[str]]:
     if file is None:
         yield sys.stdout
         return
-    from pipeline.core.shards import replacing
-
-    with replacing(file) as temporary, temporary.open("w", encoding="utf-8") as out:
+    with written(file) as out:
         yield out
 
 
@@ -90,7 +89,7 @@ def _written(results: "Results", arguments: argparse.Namespace, out: IO[str]) ->
     for result in results:
         if each and style is Format.JSON:
             out.writelines(
-                _json({**record, "bleurt": {**about, "signature": str(results.signature)}}) + "\n"
+                as_json({**record, "bleurt": {**about, "signature": str(results.signature)}}) + "\n"
                 for record, about in result.records()
             )
         elif each:
@@ -111,11 +110,7 @@ def _systems(results: "Results", style: Format, width: int | None) -> str:
     """The systems' scores: the number alone where there is one system, as text."""
     rows = [total.row() for total in results.totals]
     if style is Format.JSON:
-        return _json({"signature": results.signature.as_dict(), "systems": rows})
+        return as_json({"signature": results.signature.as_dict(), "systems": rows})
     if style is Format.TEXT and len(rows) == 1:
         return output.shown(results.totals[0].score, width)
     return output.table(rows, style, width)
-
-
-def _json(record: dict[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False, default=str)

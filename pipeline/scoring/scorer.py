@@ -99,6 +99,9 @@ class BleurtScorer:
             "multi": multi, "long": long, "precision": precision, "output": output,
         }  # fmt: skip
         self._multi, self._long = _choice("multi", Multi, multi), _choice("long", Long, long)
+        _check_counts(max_tokens=max_tokens, batch_tokens=batch_tokens)
+        if device is not None and not device:
+            raise ParamsError("device: must name one at least.")
         devices = [runtime.device()] if device is None else [device] if isinstance(device, str) else list(device)
         self.precision = precision_on(check_device(devices[0]), precision)
         self.checkpoint = locate(str(checkpoint or DEFAULT_CHECKPOINT))
@@ -154,6 +157,7 @@ class BleurtScorer:
 
     def stream(self, pairs: Iterable[Pair], batch_size: int | None = None) -> Iterator[Scored]:
         """What `pairs` score, in order; of an endless iterable no more than three chunks are in memory."""
+        _check_counts(batch_size=batch_size)
         with ThreadPoolExecutor(1) as ahead:
             waiting = None
             for chunk in cut_chunks(pairs):
@@ -214,6 +218,12 @@ def _weighted(rows: NDArray[numpy.float32], parts: Sequence[Part]) -> float:
     if len(parts) == 1:
         return float(rows[parts[0].row])
     return float(numpy.average([rows[part.row] for part in parts], weights=[part.weight for part in parts]))
+
+
+def _check_counts(**counts: int | None) -> None:
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise ParamsError(f"{name}: must be at least 1, not {value}.")
 
 
 def _choice(name: str, kind: type[Choice], value: str) -> Choice:

@@ -80,7 +80,7 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
     add = parser.add_argument
-    add("-c", "--checkpoint", "-bleurt_checkpoint", metavar="NAME",
+    add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", metavar="NAME",
         help="a folder, or a name as in params.yaml; the bundled metric by default")  # fmt: skip
     add("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps")
     add("--write", action="store_true", help=f"write {FILE} into the checkpoint's folder")

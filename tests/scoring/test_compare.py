@@ -109,6 +109,17 @@ def test_one_segment_has_a_score_and_no_tests(
     assert (only["low"], only["p_bootstrap"], only["p_randomisation_holm"]) == (None, None, None)
 
 
+def test_what_was_flagged_or_cut_is_said_for_each_system(
+    checkpoint: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(files["rival"]).write_text("\n".join(["", "a dog ran.", "paris", "the bird " * 200]) + "\n", encoding="utf-8")
+    assert compare(checkpoint, files, ["base", "rival"]) == 0
+    err = capsys.readouterr().err
+    assert f"warning: {files['rival']}: 1 segments have more than 64 tokens and were cut" in err
+    assert f"warning: {files['rival']}: flagged segments: 1 empty_candidate, 1 identical" in err
+    assert f"warning: {files['base']}: flagged segments: 1 identical" in err
+
+
 def test_mistakes_are_one_sentence(checkpoint: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(checkpoint, files, ["base"]) == 2
     assert compare(checkpoint, files, ["base", "rival"], "--confidence", "95") == 2

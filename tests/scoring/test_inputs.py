@@ -140,6 +140,23 @@ def test_several_references_come_as_a_list(tmp_path: Path) -> None:
         assert [segment.references for segment in segments] == [("a", "b"), ("[sic] a",)]
 
 
+def test_a_reference_that_looks_like_a_list_is_text(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, pairs_csv='reference,candidate\n[1],[1]\n"[""a"", ""b""]",c\n').values()
+    with inputs.table(file) as segments:
+        assert [segment.references for segment in segments] == [("[1]",), ('["a", "b"]',)]
+    (file,) = written(tmp_path, pairs_jsonl='{"reference": "[]", "candidate": "a"}').values()
+    with inputs.table(file) as segments:
+        assert [segment.references for segment in segments] == [("[]",)]
+
+
+def test_two_columns_may_begin_with_a_brace_or_hold_the_word_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    for content in ("{laughs} hello\tHello\n", "candidate\tthe candidate\n"):
+        from_stdin(monkeypatch, content)
+        with inputs.table() as segments:
+            reference, candidate = content.rstrip("\n").split("\t")
+            assert [(one.references, one.candidates) for one in segments] == [((reference,), (candidate,))]
+
+
 def test_standard_input_is_two_columns_or_a_table_with_names(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [(("one",), ("uno",)), (("two",), ("",))]
     given = [

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -239,6 +241,65 @@ def test_a_failure_while_scoring_leaves_no_half_of_a_file(
     out, err = bleurt("score", "-r", "ref.txt", "-t", "a.txt", "-scores_file", "s.txt", code=2)
     assert (out, err) == ("", "error: s.txt: could not be written, the disk is full.\n")
     assert sorted(file.name for file in files.iterdir()) == ["a.txt", "b.txt", "ref.txt"]
+
+
+def test_a_flag_that_is_repeated_under_any_of_its_names_adds_files(files: Path, bleurt: Run) -> None:
+    together, _ = bleurt("score", "-r", "ref.txt", "-t", "a.txt", "b.txt")
+    assert bleurt("score", "-r", "ref.txt", "-t", "a.txt", "-t", "b.txt")[0] == together
+    assert bleurt("score", "-candidate_file", "a.txt", "-reference_file", "ref.txt", "-t", "b.txt")[0] == together
+    with pytest.raises(SystemExit):
+        bleurt("score", "-i", "a.jsonl", "--input", "b.jsonl")
+
+
+def test_a_column_called_bleurt_is_not_overwritten(files: Path, bleurt: Run) -> None:
+    (files / "x.jsonl").write_text('{"reference": "the cat", "candidate": "a cat", "bleurt": 1}\n')
+    out, err = bleurt("score", "-i", "x.jsonl", "--format", "json", code=2)
+    assert out == "" and err.startswith("error: x.jsonl: has a column bleurt")
+    assert bleurt("score", "-i", "x.jsonl")[0].count("\n") == 1, "as text nothing is in its way"
+
+
+def test_numbers_that_json_does_not_know_become_null(files: Path, bleurt: Run) -> None:
+    (files / "x.jsonl").write_text(
+        '{"reference": "the cat", "candidate": "a cat", "mine": NaN, "list": [Infinity, 1]}\n'
+    )
+    out, _ = bleurt("score", "-i", "x.jsonl", "--format", "json")
+    assert '"mine": null, "list": [null, 1]' in out
+
+
+def test_closed_streams_are_one_sentence_or_nothing() -> None:
+    code = "from pipeline.scoring.__main__ import main; import sys; sys.exit(main(['score']))"
+    done = subprocess.run(["sh", "-c", f'"{sys.executable}" -c "{code}" <&-'], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.startswith("error: Give references with -r")
+    done = subprocess.run(["sh", "-c", f'"{sys.executable}" -c "{code}" >&-'], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "standard output is closed" in done.stderr
+
+
+def test_a_terminated_run_leaves_no_temporary_file(files: Path, bleurt: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def terminate(self: BleurtScorer, *_: object) -> object:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return iter(())
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(BleurtScorer, "_finish", terminate)
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            bleurt("score", "-r", "ref.txt", "-t", "a.txt", "-scores_file", "s.txt")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert stopped.value.code == 128 + signal.SIGTERM
+    assert sorted(file.name for file in files.iterdir()) == ["a.txt", "b.txt", "ref.txt"]
+
+
+def test_wrong_names_are_answered_with_the_right_ones(
+    files: Path, bleurt: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (["score", "--format", "xml"], ["compare", "--baselines", "meteor"], ["compare", "--quiet"]):
+        with pytest.raises(SystemExit):
+            bleurt(*arguments, name_checkpoint=False)
+    err = capsys.readouterr().err
+    assert "must be one of text, json, latex, not 'xml'" in err
+    assert "must be one of bleu, chrf, ter, bertscore, not 'meteor'" in err
+    assert "bleurt compare: error: unrecognized arguments: --quiet" in err
 
 
 def test_wrong_usage_exits_with_2(files: Path, bleurt: Run, capsys: pytest.CaptureFixture[str]) -> None:
