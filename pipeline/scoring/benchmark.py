@@ -121,6 +121,7 @@ def score_all(rows: Sequence[Row], arguments: argparse.Namespace) -> tuple[dict[
     for name, folder in named_checkpoints(arguments.checkpoint).items():
         max_tokens = usable(folder, arguments.max_tokens)
         jobs[name], signatures[name] = (folder, params(name, max_tokens)), checkpoint_signature(folder, max_tokens)
+        warn_of_cuts(name, rows, folder, max_tokens)
     for baseline in dict.fromkeys(arguments.baselines):
         encoded = baseline in ENCODED
         folder = locate(arguments.bertscore_model) if encoded else Path()
@@ -135,6 +136,21 @@ def score_all(rows: Sequence[Row], arguments: argparse.Namespace) -> tuple[dict[
             raise ModelError(f"{name}: gives some ratings no finite score.")
         scores[name] = {row["rating_id"]: float(value) for row, value in zip(rows, values, strict=True)}
     return scores, signatures
+
+
+def warn_of_cuts(name: str, rows: Sequence[Row], folder: Path, max_tokens: int) -> None:
+    """Say on standard error how many pairs the checkpoint in `folder` does not read to their end, if any."""
+    from pipeline.model.loading import load_tokenizer
+    from pipeline.model.pairs import encode_pairs
+
+    texts = [(one, row["candidate"]) for row in rows for one in (row["reference"], *row["other_references"])]
+    references, candidates = [text for text, _ in texts], [text for _, text in texts]
+    cut = encode_pairs(load_tokenizer(folder), references, candidates, max_tokens).truncated
+    if cut:
+        print(
+            f"warning: {name}: {cut} of {len(texts)} pairs have more than {max_tokens} tokens and were cut",
+            file=sys.stderr,
+        )
 
 
 def named_checkpoints(given: Sequence[str]) -> dict[str, Path]:

@@ -68,6 +68,14 @@ def benchmark(ratings: Path, checkpoint: Path, *options: str) -> int:
     return main(["benchmark", "--ratings", str(ratings), "-c", str(checkpoint), *FEW, *options])
 
 
+def test_pairs_that_were_cut_are_counted(checkpoint: Path, collected: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["benchmark", "--ratings", str(collected), "-c", str(checkpoint), *FEW]
+    assert main([*arguments, "--max_tokens", "8"]) == 0
+    assert "36 of 36 pairs have more than 8 tokens and were cut" in capsys.readouterr().err
+    assert main(arguments) == 0
+    assert "were cut" not in capsys.readouterr().err
+
+
 def test_the_numbers_are_those_of_the_stage_evaluate(
     collected: Path,
     checkpoint: Path,
