@@ -19,11 +19,11 @@ from pipeline.core.params import require, require_positive
 from pipeline.core.records import RATINGS
 from pipeline.core.seeds import generator
 from pipeline.core.shards import read_rows
-from pipeline.model.checkpoint import keep_heads, save_metric, with_outputs
+from pipeline.model.checkpoint import head_of, keep_heads, save_metric, with_outputs
 from pipeline.model.loading import check_max_tokens, load_tokenizer
-from pipeline.model.pairs import encode_pairs
+from pipeline.model.pairs import EncodedPairs, encode_pairs
 from pipeline.model.predict import outputs
-from pipeline.training.batching import BatchPlan
+from pipeline.training.batching import BatchPlan, token_batches
 from pipeline.training.loop import Schedule
 from pipeline.training.runs import finish, run, state_folder, write_counts, write_training
 
@@ -33,12 +33,14 @@ class FinetuneParams:
     """`aspects` are rated and predicted one output each; WMT and own files have a single one.
 
     `ratings`: how many rated candidates train, drawn by the schedule's seed; None for all. `members`: runs that differ
-    in the order of the batches and in dropout, whose weights are averaged.
+    in the order of the batches and in dropout, whose weights are averaged. `probe`: penalty of the ridge regression
+    whose solution the last layer starts from; None for a fresh one.
     """
 
     aspects: tuple[str, ...]
     ratings: int | None
     members: int
+    probe: float | None
     max_tokens: int
     batch_pairs: int
     dropout: float
@@ -49,6 +51,7 @@ class FinetuneParams:
         require_positive("finetune", self, "members", "max_tokens", "batch_pairs", "batch_tokens")
         require(0 <= self.dropout < 1, "finetune.dropout", "be at least 0 and below 1", self.dropout)
         require(self.ratings is None or self.ratings > 0, "finetune.ratings", "be at least 1 or null", self.ratings)
+        require(self.probe is None or self.probe > 0, "finetune.probe", "be above 0 or null", self.probe)
         distinct = 0 < len(self.aspects) == len(set(self.aspects))
         require(distinct, "finetune.aspects", "name at least one aspect, and none twice", list(self.aspects))
         self.schedule.check("finetune.schedule")
@@ -140,6 +143,8 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> N
     targets = torch.tensor(train.ratings)
     device = runtime.device()
     model.to(device)
+    if params.probe is not None:
+        probe(model, encoded, train.ratings, params.probe, params.batch_tokens)
     fresh = {name: weight.clone() for name, weight in model.state_dict().items()}
 
     def loss(model: torch.nn.Module, rows: list[int]) -> torch.Tensor:
@@ -172,6 +177,36 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> N
     write_training(out, history, {**facts, "padding_share": plan.padding_share})
     write_counts(out, train.rows + held.rows, {**train.dropped, **held.dropped})
     finish(state)
+
+
+def probe(
+    model: PreTrainedModel, pairs: EncodedPairs, ratings: numpy.ndarray, penalty: float, batch_tokens: int
+) -> None:
+    """Set the last layer to the ridge regression of `ratings` (pairs, aspects) on what it reads, all else as it is.
+
+    Fine-tuning that starts there keeps more of what the encoder has learned (Kumar et al. 2022, linear probing first).
+    What the layer reads is standardised; `penalty` is that of its squared weights, in numbers of pairs.
+    """
+    layer, read = head_of(model), list[torch.Tensor]()
+    hook = layer.register_forward_pre_hook(lambda _, given: read.append(given[0].float().cpu()))
+    order = [row for rows in token_batches(pairs.lengths.tolist(), batch_tokens) for row in rows]
+    model.eval()
+    outputs(model, pairs, batch_tokens)
+    hook.remove()
+    features = torch.cat(read).double().numpy()[numpy.argsort(order)]
+    mean, deviation = features.mean(0), features.std(0) + 1e-6
+    standard = (features - mean) / deviation
+    for aspect in range(ratings.shape[1]):
+        known = ~numpy.isnan(ratings[:, aspect])
+        if not known.any():
+            continue
+        x, y = standard[known], ratings[known, aspect].astype(numpy.float64)
+        centre = x.mean(0)
+        gram = (x - centre).T @ (x - centre) + penalty * numpy.eye(x.shape[1])
+        weights = numpy.linalg.solve(gram, (x - centre).T @ (y - y.mean())) / deviation
+        with torch.no_grad():
+            layer.weight[aspect] = torch.tensor(weights, dtype=layer.weight.dtype)
+            layer.bias[aspect] = float(y.mean() - weights @ (mean + deviation * centre))
 
 
 def average(members: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:

@@ -15,7 +15,11 @@ from tiny_filler import save_tiny_filler
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
-from pipeline.training.finetuning import FinetuneParams, average, finetune, kendall, read_rated
+from pipeline.model.checkpoint import Head, head_of, new_metric
+from pipeline.model.loading import load_tokenizer
+from pipeline.model.pairs import encode_pairs
+from pipeline.model.predict import outputs
+from pipeline.training.finetuning import FinetuneParams, average, finetune, kendall, probe, read_rated
 from pipeline.training.loop import Schedule
 
 SCHEDULE = Schedule(
@@ -23,7 +27,15 @@ SCHEDULE = Schedule(
     save_every=1, seed=1,
 )  # fmt: skip
 PARAMS = FinetuneParams(
-    ("adequacy",), None, members=1, max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=SCHEDULE
+    ("adequacy",),
+    None,
+    members=1,
+    probe=None,
+    max_tokens=16,
+    batch_pairs=2,
+    dropout=0.0,
+    batch_tokens=64,
+    schedule=SCHEDULE,
 )
 
 
@@ -110,6 +122,27 @@ def test_members_are_averaged_weight_by_weight(tmp_path: Path, monkeypatch: pyte
     assert {name: value.tolist() for name, value in average(weights).items()} == {"w": [2.0, 4.0], "n": 3}
 
 
+@pytest.mark.parametrize("head", list(Head))
+def test_a_probe_is_the_ridge_regression_on_what_the_last_layer_reads(tmp_path: Path, head: Head) -> None:
+    folder = save_tiny_filler(tmp_path / "encoder")
+    model = new_metric(str(folder), head, ["adequacy", "fluency", "unrated"], 0.0, 1)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    candidates = ["a cat", "the cat sat on the mat", "a dog ran", "the house", "small red bird", "paris"]
+    pairs = encode_pairs(load_tokenizer(folder), ["the cat sat"] * 6, candidates, 32)
+    nan = math.nan
+    ratings = numpy.array([[0.1, nan], [0.9, 0.2], [0.3, 0.8], [0.5, nan], [0.2, 0.4], [0.7, nan]])
+    ratings = numpy.column_stack([ratings, numpy.full(6, nan)]).astype(numpy.float32)
+    probe(model, pairs, ratings, 1e-6, batch_tokens=20)
+    found = outputs(model, pairs, 64)
+    known = ~numpy.isnan(ratings)
+    numpy.testing.assert_allclose(found[known], ratings[known], atol=2e-3)  # more features than pairs: all is met
+    changed = {name for name, weight in model.state_dict().items() if not torch.equal(before[name], weight)}
+    assert changed == {"classifier.weight", "classifier.bias"}
+    assert torch.equal(head_of(model).weight[2], before["classifier.weight"][2]), "an aspect without ratings stays"
+    probe(model, pairs, ratings, 1e9, batch_tokens=64)
+    numpy.testing.assert_allclose(outputs(model, pairs, 64)[:, 0], ratings[:, 0].mean(), atol=1e-4)
+
+
 def test_validation_ratings_that_are_all_equal_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="validation needs at least two different ratings"):
         finetune(PARAMS, *project(tmp_path, (0.5, 0.5)), tmp_path / "out")
@@ -120,6 +153,7 @@ def test_validation_ratings_that_are_all_equal_are_refused(tmp_path: Path) -> No
     [
         ({"batch_pairs": 0}, "finetune.batch_pairs: must be at least 1, not 0."),
         ({"batch_tokens": 0}, "finetune.batch_tokens: must be at least 1, not 0."),
+        ({"probe": 0.0}, "finetune.probe: must be above 0 or null, not 0.0."),
         ({"dropout": 1.0}, "finetune.dropout: must be at least 0 and below 1, not 1.0."),
         ({"aspects": ()}, "finetune.aspects: must name at least one aspect, and none twice, not []."),
         ({"aspects": ("a", "a")}, "finetune.aspects: must name at least one aspect, and none twice, not ['a', 'a']."),
