@@ -216,7 +216,13 @@ def main() -> None:
     runs = read_runs(*_text(arguments.experiments))
     found = studies(runs)
     rows = [
-        (" ".join(study.keys), _words(value), *cell, round(kendall, 4), round(run.pearson.get(cell, math.nan), 4))
+        (
+            " ".join(study.keys),
+            "all" if value is None else value,
+            *cell,
+            round(kendall, 4),
+            round(run.pearson.get(cell, math.nan), 4),
+        )
         for study in found
         for value, run in zip(study.values, study.runs, strict=True)
         for cell, kendall in run.kendall.items()
