@@ -121,15 +121,37 @@ def _extract(archive: Path, folder: Path) -> None:
             _extract_zip(archive, folder)
         else:
             with tarfile.open(archive) as tar:
-                tar.extractall(folder, filter="data")
-    except tarfile.FilterError as error:
-        raise InputError("holds a member that must not be unpacked", file=archive, value=error.tarinfo.name) from error
+                if hasattr(tarfile, "data_filter"):  # from Python 3.11.4 on
+                    tar.extraction_filter = tarfile.data_filter
+                tar.extractall(folder, members=_members(tar, archive, folder))
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise InputError(f"not a whole archive ({' '.join(str(error).split())[:120]})", file=archive) from error
     except OSError as error:
         if error.errno is None:  # gzip's own: a damaged stream
             raise InputError(f"not a whole archive ({error})", file=archive) from error
         raise StorageError(f"{folder}: {archive} could not be unpacked, {error.strerror}.") from error
+
+
+def _members(tar: tarfile.TarFile, archive: Path, folder: Path) -> Iterator[tarfile.TarInfo]:
+    """The members of `tar`, one by one as they are unpacked into `folder`; one that must not be is an InputError.
+
+    Plain files, folders, and links that stay inside pass; Python's own filter for that came with 3.11.4.
+    """
+    root = folder.resolve()
+    for member in tar:
+        place = (root / member.name).resolve()
+        inside = place.is_relative_to(root)
+        if member.issym():
+            inside = inside and (place.parent / member.linkname).resolve().is_relative_to(root)
+        elif member.islnk():
+            inside = inside and (root / member.linkname).resolve().is_relative_to(root)
+        elif not (member.isfile() or member.isdir()):
+            inside = False
+        if not inside:
+            raise InputError("holds a member that must not be unpacked", file=archive, value=member.name)
+        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+        member.mode = (member.mode & 0o755) | (0o700 if member.isdir() else 0o600)
+        yield member
 
 
 def _extract_zip(archive: Path, folder: Path) -> None:
