@@ -199,6 +199,7 @@ def test_a_pair_is_explained_as_text_and_as_a_page(
     assert main(["explain", *pair, "-c", str(with_head), "--device", "cpu", "--html", str(page)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("line 1: score ") and "integrated gradients" in out and "bleu: value" in out
+    assert out.splitlines()[-1].startswith("bleurt|checkpoint:")
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 

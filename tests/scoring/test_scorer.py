@@ -268,3 +268,15 @@ def test_weights_that_give_no_number_are_no_metric(checkpoint: Path, tmp_path: P
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match="gives some pairs no finite score"):
         BleurtScorer(folder, device="cpu").score(["a"], ["b"])
+
+
+def test_settings_below_one_are_refused(checkpoint: Path, scorer: BleurtScorer) -> None:
+    for settings, message in (
+        ({"device": []}, "device: must name one at least"),
+        ({"max_tokens": 0}, "max_tokens: must be at least 1, not 0"),
+        ({"batch_tokens": -5}, "batch_tokens: must be at least 1, not -5"),
+    ):
+        with pytest.raises(ParamsError, match=message):
+            BleurtScorer(checkpoint, **settings)
+    with pytest.raises(ParamsError, match="batch_size: must be at least 1, not -1"):
+        scorer.score(["a"], ["b"], batch_size=-1)
