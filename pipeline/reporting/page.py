@@ -188,9 +188,9 @@ def signed(value: float | None) -> str:
     return "undefined" if value is None else f"{100 * value:+.1f}".replace("-", "−")
 
 
-def render(content: dict[str, Any]) -> str:
-    """The whole page as HTML; `content` is `content.page_content`'s."""
+def render(content: dict[str, Any], template: str = TEMPLATE) -> str:
+    """A whole page as HTML: the report, of `content.page_content`'s variables, or another `template` in its style."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.globals.update(signed=signed, p_text=p_text)
     style = Markup(STYLE)  # our own constant
-    return environment.from_string(TEMPLATE.lstrip()).render(style=style, **content)
+    return environment.from_string(template.lstrip()).render(style=style, **content)

@@ -15,17 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from markupsafe import Markup
-
 from pipeline.core.errors import InputError
 from pipeline.core.runtime import run_main
 from pipeline.evaluation.names import TRAINED, UNTRAINED
 from pipeline.reporting.experiments import Cell, Run, Study, read_runs, studies
 from pipeline.reporting.export import write_csv, write_text
 from pipeline.reporting.figures import Series, curves
-from pipeline.reporting.page import signed
-from pipeline.reporting.style import STYLE
+from pipeline.reporting.page import render, signed
 
 PRETRAINED = f"{TRAINED}all"
 COLOURS = 8
@@ -202,9 +198,7 @@ def page(runs: Sequence[Run], found: Sequence[Study]) -> str:
                 "charts": charts(study),
             }
         )
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    style = Markup(STYLE)  # our own constant
-    return environment.from_string(TEMPLATE.lstrip()).render(style=style, runs=len(runs), studies=shown)
+    return render({"runs": len(runs), "studies": shown}, TEMPLATE)
 
 
 def main() -> None:

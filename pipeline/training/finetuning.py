@@ -22,8 +22,8 @@ from pipeline.core.shards import read_rows
 from pipeline.model.checkpoint import head_of, keep_heads, save_metric, with_outputs
 from pipeline.model.loading import check_max_tokens, load_tokenizer
 from pipeline.model.pairs import EncodedPairs, encode_pairs
-from pipeline.model.predict import outputs
-from pipeline.training.batching import BatchPlan, token_batches
+from pipeline.model.predict import head_inputs, outputs
+from pipeline.training.batching import BatchPlan
 from pipeline.training.loop import Schedule
 from pipeline.training.runs import finish, run, state_folder, write_counts, write_training
 
@@ -184,16 +184,11 @@ def probe(
 ) -> None:
     """Set the last layer to the ridge regression of `ratings` (pairs, aspects) on what it reads, all else as it is.
 
-    Fine-tuning that starts there keeps more of what the encoder has learned (Kumar et al. 2022, linear probing first).
-    What the layer reads is standardised; `penalty` is that of its squared weights, in numbers of pairs.
+    Kumar et al. 2022 (linear probing, then fine-tuning). What the layer reads is standardised; `penalty` is that of its
+    squared weights, in numbers of pairs. What it gave stands in docs/log.md.
     """
-    layer, read = head_of(model), list[torch.Tensor]()
-    hook = layer.register_forward_pre_hook(lambda _, given: read.append(given[0].float().cpu()))
-    order = [row for rows in token_batches(pairs.lengths.tolist(), batch_tokens) for row in rows]
-    model.eval()
-    outputs(model, pairs, batch_tokens)
-    hook.remove()
-    features = torch.cat(read).double().numpy()[numpy.argsort(order)]
+    layer = head_of(model.eval())
+    features = head_inputs(model, pairs, batch_tokens).astype(numpy.float64)
     mean, deviation = features.mean(0), features.std(0) + 1e-6
     standard = (features - mean) / deviation
     for aspect in range(ratings.shape[1]):

@@ -2,9 +2,9 @@
 
     python -m pipeline.training.step_cost --ratings data/collect --threads 2
 
-Two ways over the same batches of 32 pairs, in turns: a step of the training loop (batch, forward, backward, clipping,
-Adam, rate), and the model's forward and backward pass over as many tokens without padding: a batch of pairs of one
-length. Medians, and their ratio.
+Two ways over the same batches, in turns: a step of the training loop (batch, forward, backward, clipping, Adam, rate),
+and the model's forward and backward pass over as many tokens without padding: the text of the batch and what follows
+it, cut into rows of one length. Medians, and their ratio.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy
 import torch
 from transformers import PreTrainedModel
 
@@ -71,15 +72,13 @@ def measure(
 
 
 def level(pairs: EncodedPairs, rows: list[int]) -> dict[str, torch.Tensor]:
-    """As many tokens as `rows` have, in as many pairs of one length, so that none is padding."""
-    lengths = pairs.lengths[rows]
-    width = max(1, round(float(lengths.mean())))
-    longest = rows[int(lengths.argmax())]
-    ids = torch.from_numpy(pairs.ids[pairs.starts[longest] : pairs.starts[longest] + width].astype("int64"))
-    inputs = {"input_ids": ids.repeat(len(rows), 1), "attention_mask": torch.ones(len(rows), width, dtype=torch.int64)}
+    """As many tokens as `rows` have, in as many rows of one length, half reference and half candidate; no padding."""
+    width = round(float(pairs.lengths[rows].mean()))
+    places = numpy.arange(pairs.starts[rows[0]], pairs.starts[rows[0]] + len(rows) * width)
+    ids = torch.from_numpy(pairs.ids.take(places, mode="wrap").astype(numpy.int64)).view(len(rows), width)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if pairs.typed:
-        second = torch.arange(width) >= min(int(pairs.seconds[longest]), width // 2)
-        inputs["token_type_ids"] = second.long().repeat(len(rows), 1)
+        inputs["token_type_ids"] = (torch.arange(width) >= width // 2).long().repeat(len(rows), 1)
     return inputs
 
 
