@@ -22,7 +22,18 @@ from ruamel.yaml.error import YAMLError
 
 from pipeline.core.errors import ParamsError
 
-STAGES: tuple[str, ...] = ("extract", "perturb", "label", "pretrain", "collect", "finetune", "evaluate", "report")
+STAGES: tuple[str, ...] = (
+    "extract",
+    "perturb",
+    "label",
+    "pretrain",
+    "collect",
+    "finetune",
+    "grade",
+    "distil",
+    "evaluate",
+    "report",
+)
 """Names of the stages, which are the names of their sections (law 1), in the order of the data."""
 
 T = TypeVar("T")

@@ -53,6 +53,16 @@ def signal_schema(signal: str) -> pyarrow.Schema:
     return pyarrow.schema([_field("pair_id", _text), *(_field(c, _real) for c in SIGNAL_COLUMNS[signal])])
 
 
+GRADED = pyarrow.schema(
+    [
+        _field("pair_id", _text),  # unique; "<id of the sentence>/<kind>"
+        _field("reference", _text),
+        _field("candidate", _text),  # may be empty
+        _field("kind", _text),  # what was done to the reference: "wrong_name", "half", ... (synthetic/graded.py)
+        _field("grade", _real),  # in standard deviations of people's ratings from their mean
+    ]
+)
+
 RATINGS = pyarrow.schema(
     [
         _field("rating_id", _text),  # unique

@@ -3,14 +3,15 @@
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 import scipy.stats
 import torch
+from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from pipeline.core import runtime
@@ -127,10 +128,7 @@ def rating_loss(predicted: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
 
 
 def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> None:
-    """Fine-tune the checkpoint `start` on the training rows of `ratings` and write the best one to `out`.
-
-    With several `members` the best checkpoint of each is averaged, weight by weight.
-    """
+    """Fine-tune the checkpoint `start` on the training rows of `ratings` and write the best one to `out`."""
     tokenizer = load_tokenizer(start)
     model = with_outputs(start, params.aspects, params.dropout, params.schedule.seed)
     check_max_tokens("finetune.max_tokens", params.max_tokens, model.config, tokenizer)
@@ -145,7 +143,6 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> N
     model.to(device)
     if params.probe is not None:
         probe(model, encoded, train.ratings, params.probe, params.batch_tokens)
-    fresh = {name: weight.clone() for name, weight in model.state_dict().items()}
 
     def loss(model: torch.nn.Module, rows: list[int]) -> torch.Tensor:
         return rating_loss(model(**encoded.batch(rows, device)).logits, targets[rows].to(device))
@@ -154,29 +151,59 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> N
         return kendall(held.ratings, outputs(model, held_encoded, params.batch_tokens))
 
     state = state_folder("pipeline.stages.finetune", params, [start / "model.safetensors", ratings], start.name)
+    facts: dict[str, Any] = {"pairs": len(targets), "pairs_validation": len(held.candidates)}
+    facts |= {"truncated": encoded.truncated}
+    if train_members(model, loss, encoded.lengths, evaluate, params, state, out, facts):
+        save_metric(model, tokenizer, out)
+        keep_heads(start, out)
+        write_counts(out, train.rows + held.rows, {**train.dropped, **held.dropped})
+        finish(state)
+
+
+class MemberParams(Protocol):
+    """What `train_members` reads of a stage's parameters."""
+
+    @property
+    def members(self) -> int: ...
+    @property
+    def batch_pairs(self) -> int: ...
+    @property
+    def schedule(self) -> Schedule: ...
+
+
+def train_members(
+    model: PreTrainedModel,
+    loss: Callable[[torch.nn.Module, list[int]], torch.Tensor],
+    lengths: Sequence[int] | NDArray[numpy.int64],
+    evaluate: Callable[[torch.nn.Module], float],
+    params: MemberParams,
+    state: Path,
+    out: Path,
+    facts: dict[str, Any],
+) -> bool:
+    """Train `params.members` runs from the weights of `model`, which ends with the mean of their best checkpoints.
+
+    `lengths` are the tokens of the rows that `loss` takes. Writes `training.json` with `facts` to `out`; False in a
+    process of torchrun that writes nothing.
+    """
+    fresh = {name: weight.clone() for name, weight in model.state_dict().items()}
     histories, members = [], []
     for number in range(params.members):
         model.load_state_dict(fresh)
         schedule = dataclasses.replace(params.schedule, seed=params.schedule.seed + number)
-        plan = BatchPlan(encoded.lengths, params.batch_pairs, schedule.seed)
+        plan = BatchPlan(lengths, params.batch_pairs, schedule.seed)
         place = state / str(number)
         histories.append(run(model, loss, plan.rows, schedule, evaluate, place, place if number else out))
         members.append({name: weight.clone() for name, weight in model.state_dict().items()})
     history = histories[0]
     if history is None:
-        return
-    facts: dict[str, Any] = {}
+        return False
     if params.members > 1:
         model.load_state_dict(average(members))
-        facts["members"] = [one.best_score for one in histories if one is not None]
+        facts = {**facts, "members": [one.best_score for one in histories if one is not None]}
         history.best_score = evaluate(model)
-    assert isinstance(model, PreTrainedModel)
-    save_metric(model, tokenizer, out)
-    keep_heads(start, out)
-    facts |= {"pairs": len(targets), "pairs_validation": len(held.candidates), "truncated": encoded.truncated}
     write_training(out, history, {**facts, "padding_share": plan.padding_share})
-    write_counts(out, train.rows + held.rows, {**train.dropped, **held.dropped})
-    finish(state)
+    return True
 
 
 def probe(

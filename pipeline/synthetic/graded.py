@@ -1,0 +1,212 @@
+"""Candidates whose quality is known by how they were made: what no system writes and no one has rated, yet users meet.
+
+Beyond the paper, in the spirit of its word dropping ("pathological" output, section 4.1): a copy, a paraphrase, one
+wrong name, number or negation, an invented clause, loops, scrambled words, half a sentence, the source left
+untranslated, another sentence, nothing.
+"""
+
+import enum
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy
+
+Random = numpy.random.Generator
+T = TypeVar("T")
+
+
+class Kind(enum.StrEnum):
+    """What was done to the reference; the keys of `grade.kinds` in params.yaml."""
+
+    IDENTICAL = "identical"
+    PARAPHRASE = "paraphrase"
+    WRONG_NAME = "wrong_name"
+    WRONG_NUMBER = "wrong_number"
+    NEGATED = "negated"
+    EXTRA_CLAUSE = "extra_clause"
+    REPEATED = "repeated"
+    SCRAMBLED = "scrambled"
+    HALF = "half"
+    UNTRANSLATED = "untranslated"
+    UNRELATED = "unrelated"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A reference, with a paraphrase and the same sentence in another language where they are known."""
+
+    id: str
+    text: str
+    paraphrase: str | None = None
+    foreign: str | None = None
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What wrong parts are taken from: other sentences, and the names in them, each as often as it occurs."""
+
+    texts: Sequence[str]
+    names: Sequence[str]
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+WEEKDAYS = _words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
+MONTHS = _words("January February March April June July August September October November December")
+NUMBER_WORDS = _words("two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred")
+AUXILIARIES = _words("is are was were can could will would should must may might has have had does did do")
+NEGATIONS = {r"\bcan(?:not|['’]t)\b": "can", r"\bwon['’]t\b": "will", r" not\b": "", r"n['’]t\b": ""}
+"""What stands for a negation in a text, and what remains without it."""
+_OPPOSITES = _words(
+    "always never before after more less increased decreased rose fell won lost first last opened closed accepted "
+    "rejected with without many few all none possible impossible likely unlikely began ended above below better worse "
+    "higher lower allowed forbidden everyone nobody everything nothing oldest youngest largest smallest"
+)
+OPPOSITES = dict(zip(_OPPOSITES[::2], _OPPOSITES[1::2], strict=True))
+OPPOSITES |= {other: one for one, other in OPPOSITES.items()}
+
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*")
+_DIGITS = re.compile(r"\d+")
+_AUXILIARY = re.compile(rf"\b(?:{'|'.join(AUXILIARIES)})\b(?!['’]| (?:I|you|he|she|it|we|they)\b)")  # no question's
+_LAST_CLAUSE = re.compile(r"(?:, | and | because | when | while | but )[^,]{12,90}[.!?]$")
+
+
+def names_in(text: str) -> list[str]:
+    """Capitalised words, runs of them as one, that do not begin the sentence.
+
+    >>> names_in("Yesterday the mayor of New York met Anna.")
+    ['New York', 'Anna']
+    """
+    return _NAME.findall(text)
+
+
+def wrong_name(text: str, pool: Pool, rng: Random) -> str | None:
+    """`text` with one of its names replaced: a weekday or month by another, any other name by one of the pool."""
+    names = names_in(text)
+    if not names:
+        return None
+    name = _one(names, rng)
+    family = next((days for days in (WEEKDAYS, MONTHS) if name in days), None)
+    if family is None:
+        family = [other for other in _some(pool.names, 20, rng) if len(other.split()) == len(name.split())]
+        family = [other for other in family if other not in (*WEEKDAYS, *MONTHS)]
+    others = [other for other in family if other not in text]
+    return text.replace(name, _one(others, rng)) if others else None
+
+
+def wrong_number(text: str, pool: Pool, rng: Random) -> str | None:
+    """`text` with one number changed: one digit of it, or a number word for another."""
+    digits = list(_DIGITS.finditer(text))
+    words = [match for word in NUMBER_WORDS for match in re.finditer(rf"\b{word}\b", text)]
+    if not digits and not words:
+        return None
+    place = int(rng.integers(len(digits) + len(words)))
+    match = [*digits, *words][place]
+    if place >= len(digits):
+        other = _one([word for word in NUMBER_WORDS if word != match.group()], rng)
+    else:
+        place = int(rng.integers(len(match.group())))
+        old = match.group()[place]
+        new = _one([d for d in ("123456789" if place == 0 else "0123456789") if d != old], rng)
+        other = match.group()[:place] + new + match.group()[place + 1 :]
+    return text[: match.start()] + other + text[match.end() :]
+
+
+def negated(text: str, pool: Pool, rng: Random) -> str | None:
+    """`text` with its meaning turned: a "not" taken out or put behind an auxiliary, or a word's opposite."""
+    ways: list[str] = []
+    for pattern, replacement in NEGATIONS.items():
+        if not ways and re.search(pattern, text):
+            ways.append(re.sub(pattern, replacement, text, count=1))
+    if not ways:
+        for match in _AUXILIARY.finditer(text):
+            ways.append(f"{text[: match.end()]} not{text[match.end() :]}")
+    for match in re.finditer(r"\b[a-z]+\b(?!['’])", text):
+        if match.group() in OPPOSITES:
+            ways.append(text[: match.start()] + OPPOSITES[match.group()] + text[match.end() :])
+    return _one(ways, rng) if ways else None
+
+
+def extra_clause(text: str, pool: Pool, rng: Random) -> str | None:
+    """`text` with the last clause of another sentence at its end."""
+    if text[-1] not in ".!?":
+        return None
+    for other in _some(pool.texts, 10, rng):
+        clause = _LAST_CLAUSE.search(other)
+        if clause:
+            return text[:-1] + clause.group()
+    return None
+
+
+def repeated(text: str, pool: Pool, rng: Random) -> str | None:
+    """`text` with one to four of its words said three to seven times; half of the time the loop is where it ends."""
+    words = text.split()
+    length = int(rng.integers(1, 5))
+    if len(words) < length + 2:
+        return None
+    start = int(rng.integers(len(words) - length + 1))
+    loop = words[start : start + length] * int(rng.integers(3, 8))
+    rest = words[start + length :] if rng.random() < 0.5 else []
+    return " ".join(words[:start] + loop + rest)
+
+
+def scrambled(text: str, pool: Pool, rng: Random) -> str | None:
+    """The words of `text` in random order."""
+    words = text.split()
+    return " ".join(words[i] for i in rng.permutation(len(words))) if len(words) > 3 else None
+
+
+def half(text: str, pool: Pool, rng: Random) -> str | None:
+    """30 to 60% of the words of `text`, of its beginning or of its end."""
+    words = text.split()
+    if len(words) < 4:
+        return None
+    kept = max(1, round(len(words) * rng.uniform(0.3, 0.6)))
+    return " ".join(words[:kept] if rng.random() < 0.7 else words[-kept:])
+
+
+def unrelated(text: str, pool: Pool, rng: Random) -> str | None:
+    """Another sentence."""
+    return next((other for other in _some(pool.texts, 3, rng) if other != text), None)
+
+
+def empty(text: str, pool: Pool, rng: Random) -> str | None:
+    """Nothing, or a full stop."""
+    return "" if rng.random() < 0.7 else "."
+
+
+WAYS: Mapping[Kind, Callable[[str, Pool, Random], str | None]] = {
+    Kind.IDENTICAL: lambda text, pool, rng: text,
+    Kind.WRONG_NAME: wrong_name,
+    Kind.WRONG_NUMBER: wrong_number,
+    Kind.NEGATED: negated,
+    Kind.EXTRA_CLAUSE: extra_clause,
+    Kind.REPEATED: repeated,
+    Kind.SCRAMBLED: scrambled,
+    Kind.HALF: half,
+    Kind.UNRELATED: unrelated,
+    Kind.EMPTY: empty,
+}
+"""Every kind that a text alone suffices for; a way gives None where the text does not allow it."""
+
+
+def candidate(kind: Kind, sentence: Sentence, pool: Pool, rng: Random) -> str | None:
+    """A candidate of `kind` for `sentence`, None where there is none."""
+    if kind is Kind.PARAPHRASE:
+        return sentence.paraphrase
+    if kind is Kind.UNTRANSLATED:
+        return sentence.foreign
+    return WAYS[kind](sentence.text, pool, rng)
+
+
+def _one(options: Sequence[T], rng: Random) -> T:
+    return options[int(rng.integers(len(options)))]
+
+
+def _some(options: Sequence[str], count: int, rng: Random) -> list[str]:
+    return [options[i] for i in rng.integers(len(options), size=count)] if options else []
