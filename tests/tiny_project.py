@@ -73,8 +73,6 @@ def write_params(file: Path) -> None:
     tiny["pretrain"] |= {"encoder": "bundled:encoder"}
     tiny["pretrain"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
     tiny["finetune"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
-    tiny["distil"] |= {"taught": 20, "graded": 20}
-    tiny["distil"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
     tiny["evaluate"] |= {
         "bertscore_model": "bundled:encoder",
         "bertscore_layer": 2,

@@ -28,9 +28,8 @@ STAGES: tuple[str, ...] = (
     "label",
     "pretrain",
     "collect",
-    "finetune",
     "grade",
-    "distil",
+    "finetune",
     "evaluate",
     "report",
 )

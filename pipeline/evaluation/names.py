@@ -8,9 +8,6 @@ TRAINED = "bleurt/"
 UNTRAINED = f"{TRAINED}none"
 """The trained metric that was fine-tuned without pre-training."""
 
-DISTILLED = "distilled"
-"""What the metric of the stage `distil` is called where variants have their names."""
-
 AVERAGE = "average"
 """Language pair of a mean over language pairs."""
 

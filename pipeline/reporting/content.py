@@ -49,7 +49,7 @@ def page_content(
             }
             for one, name in zip(histograms, names, strict=True)
         ],
-        "curves": [chart for stage in ("pretrain", "finetune", "distil") for chart in _curves(found.trainings, stage)],
+        "curves": [chart for stage in ("pretrain", "finetune") for chart in _curves(found.trainings, stage)],
         "duration": duration,
     }
 

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from pipeline.core.params import STAGES, load_key
 from pipeline.core.records import AGREEMENT, PREDICTIONS, RATINGS, SIGNAL_COLUMNS
 from pipeline.core.runtime import TIMES
 from pipeline.core.shards import read_rows
-from pipeline.evaluation.names import DISTILLED
 
 Row = dict[str, Any]
 
@@ -27,9 +26,8 @@ class Folders:
     label: Path
     collect: Path
     pretrain: Path
-    finetune: Path
     grade: Path
-    distil: Path
+    finetune: Path
     evaluate: Path
 
 
@@ -90,9 +88,8 @@ def gather(params_file: Path, folders: Folders) -> Gathered:
     found.trainings = [
         training
         for stage, folder in (("pretrain", folders.pretrain), ("finetune", folders.finetune))
-        for training in _trainings(stage, {variant: folder / variant for variant in variants})
+        for training in _trainings(stage, folder, variants)
     ]
-    found.trainings += _trainings("distil", {DISTILLED: folders.distil})
     found.costs = list(costs(folders, variants))
     if folders.evaluate.is_dir():
         found.agreement = list(read_rows(folders.evaluate / "agreement", AGREEMENT))
@@ -144,10 +141,9 @@ def _counts(folders: Folders, variants: Sequence[str]) -> Iterable[StageCount]:
     for variant in variants:
         yield from _count(f"pretrain {variant}", folders.pretrain / variant)
     yield from _count("collect", folders.collect)
+    yield from _count("grade", folders.grade)
     for variant in variants:
         yield from _count(f"finetune {variant}", folders.finetune / variant)
-    yield from _count("grade", folders.grade)
-    yield from _count("distil", folders.distil)
     yield from _count("evaluate", folders.evaluate)
 
 
@@ -158,13 +154,10 @@ def _count(stage: str, folder: Path) -> Iterable[StageCount]:
         yield StageCount(stage, values["rows_in"], values["rows_out"], values["dropped"])
 
 
-def _trainings(stage: str, runs: Mapping[str, Path]) -> Iterable[Training]:
-    """Those of the runs' folders, by variant, that were trained.
-
-    Folders of variants that params.yaml no longer names, which DVC leaves, must not be among them.
-    """
-    for variant, folder in runs.items():
-        file = folder / "training.json"
+def _trainings(stage: str, folder: Path, variants: Sequence[str]) -> Iterable[Training]:
+    """Runs of `variants` alone: DVC leaves the folders of variants that params.yaml no longer names."""
+    for variant in variants:
+        file = folder / variant / "training.json"
         if file.exists():
             values = _read_json(file)
             yield Training(stage, variant, values.pop("steps"), values)

@@ -1,7 +1,6 @@
 """Evaluate: how well do the trained metrics and the baselines agree with people on the test rows?
 
-    python -m pipeline.stages.evaluate --ratings data/collect --metrics models/finetune --distilled models/distil \\
-        --out data/evaluate
+    python -m pipeline.stages.evaluate --ratings data/collect --metrics models/finetune --out data/evaluate
 
 Writes OUT/predictions (one shard a metric), OUT/agreement, OUT/significance.json, OUT/method.json and
 OUT/counts.json. A metric's predictions are the unit of work and of resume.
@@ -10,7 +9,6 @@ OUT/counts.json. A metric's predictions are the unit of work and of resume.
 import argparse
 import shutil
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from pipeline.core.work import Job, run_job, write_json
 from pipeline.evaluation.baselines import signature
 from pipeline.evaluation.comparison import compare
 from pipeline.evaluation.layer import best_layer
-from pipeline.evaluation.names import DISTILLED, ENCODED, TRAINED, Baseline
+from pipeline.evaluation.names import ENCODED, TRAINED, Baseline
 from pipeline.evaluation.predictions import ScoringParams, read_test_rows, score_metric
 from pipeline.evaluation.tables import Group, agreement_rows, group_rows, left_out, measure
 from pipeline.model.loading import check_max_tokens, load_config, load_tokenizer
@@ -66,22 +64,19 @@ def main() -> None:
     """Parse paths, load `evaluate` and `variants`, score, measure, compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
-    for name in ("ratings", "metrics", "distilled", "out"):
+    for name in ("ratings", "metrics", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     arguments = parser.parse_args()
     params = load_params(arguments.params, "evaluate", EvaluateParams)
-    folders = {variant: arguments.metrics / variant for variant in load_key(arguments.params, "variants")}
-    if (arguments.distilled / "config.json").exists():  # distil makes none where it has no teachers
-        folders[DISTILLED] = arguments.distilled
-    evaluate(params, folders, arguments.ratings, arguments.out)
+    evaluate(params, load_key(arguments.params, "variants"), arguments.ratings, arguments.metrics, arguments.out)
 
 
-def evaluate(params: EvaluateParams, metrics: Mapping[str, Path], ratings: Path, out: Path) -> None:
-    """Everything that the stage writes to `out`; `metrics` are the trained ones' checkpoint folders by name."""
+def evaluate(params: EvaluateParams, variants: list[str], ratings: Path, metrics: Path, out: Path) -> None:
+    """Everything that the stage writes to `out`; `metrics` holds one checkpoint folder a variant."""
     counts = _count_splits(ratings)
     if not counts["rows_out"]:
         raise InputError("no row has the split test, so there is nothing to evaluate", file=ratings)
-    job = _job(params, metrics, ratings, _layer(params, ratings))
+    job = _job(params, variants, ratings, metrics, _layer(params, ratings))
     _clear(out)
     run_job(job, out / "predictions")
     scores: dict[str, dict[str, float]] = {name: {} for name in job.params.metrics}
@@ -124,15 +119,16 @@ def _layer(params: EvaluateParams, ratings: Path) -> int:
     return best_layer(params.bertscore_model, rows, params.batch_tokens)
 
 
-def _job(params: EvaluateParams, metrics: Mapping[str, Path], ratings: Path, layer: int) -> Job:
+def _job(params: EvaluateParams, variants: list[str], ratings: Path, metrics: Path, layer: int) -> Job:
     """One shard a metric; its inputs are the rating shards and, where it has one, its model's folder."""
     shards = list_shards(ratings)
     inputs: dict[str, list[Path]] = {}
-    for name, folder in metrics.items():
-        if not folder.is_dir():
-            raise InputError("no such trained metric (run finetune for it)", file=folder)
+    for variant in variants:
+        if not (metrics / variant).is_dir():
+            raise InputError(f"no trained metric {variant} in this folder (run finetune for it)", file=metrics)
+        folder = metrics / variant
         check_max_tokens("evaluate.max_tokens", params.max_tokens, load_config(folder), load_tokenizer(folder))
-        inputs[f"{TRAINED}{name}"] = [*shards, folder]
+        inputs[f"{TRAINED}{variant}"] = [*shards, folder]
     for baseline in params.baselines:
         inputs[baseline.value] = [*shards, locate(params.bertscore_model)] if baseline in ENCODED else shards
     scoring = ScoringParams(

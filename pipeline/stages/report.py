@@ -43,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     for field in fields(Folders):
-        default = Path("models" if field.name in ("pretrain", "finetune", "distil") else "data") / field.name
+        default = Path("models" if field.name in ("pretrain", "finetune") else "data") / field.name
         parser.add_argument(f"--{field.name}", type=Path, default=default)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument(

@@ -1,12 +1,15 @@
-"""Fine-tuning on human ratings: squared error on the rating (paper, section 3), best checkpoint on validation tau."""
+"""Fine-tuning on human ratings: squared error on the rating (paper, section 3), best checkpoint on validation tau.
+
+Beyond the paper, candidates of known quality (`pipeline/synthetic/graded.py`) may stand beside the ratings.
+"""
 
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy
 import scipy.stats
@@ -17,7 +20,7 @@ from transformers import PreTrainedModel
 from pipeline.core import runtime
 from pipeline.core.errors import InputError
 from pipeline.core.params import require, require_positive
-from pipeline.core.records import RATINGS
+from pipeline.core.records import GRADED, RATINGS
 from pipeline.core.seeds import generator
 from pipeline.core.shards import read_rows
 from pipeline.model.checkpoint import head_of, keep_heads, save_metric, with_outputs
@@ -35,11 +38,14 @@ class FinetuneParams:
 
     `ratings`: how many rated candidates train, drawn by the schedule's seed; None for all. `members`: runs that differ
     in the order of the batches and in dropout, whose weights are averaged. `probe`: penalty of the ridge regression
-    whose solution the last layer starts from; None for a fresh one.
+    whose solution the last layer starts from; None for a fresh one. `graded_share`: of the rows of a pass, graded
+    candidates; there are `graded_rows` of them at most, and the ratings are repeated so that the share holds.
     """
 
     aspects: tuple[str, ...]
     ratings: int | None
+    graded_share: float
+    graded_rows: int
     members: int
     probe: float | None
     max_tokens: int
@@ -49,9 +55,10 @@ class FinetuneParams:
     schedule: Schedule
 
     def __post_init__(self) -> None:
-        require_positive("finetune", self, "members", "max_tokens", "batch_pairs", "batch_tokens")
+        require_positive("finetune", self, "graded_rows", "members", "max_tokens", "batch_pairs", "batch_tokens")
         require(0 <= self.dropout < 1, "finetune.dropout", "be at least 0 and below 1", self.dropout)
         require(self.ratings is None or self.ratings > 0, "finetune.ratings", "be at least 1 or null", self.ratings)
+        require(0 <= self.graded_share < 1, "finetune.graded_share", "be at least 0 and below 1", self.graded_share)
         require(self.probe is None or self.probe > 0, "finetune.probe", "be above 0 or null", self.probe)
         distinct = 0 < len(self.aspects) == len(set(self.aspects))
         require(distinct, "finetune.aspects", "name at least one aspect, and none twice", list(self.aspects))
@@ -103,6 +110,41 @@ def read_rated(folder: Path, split: str, aspects: Sequence[str], limit: int | No
     return RatedPairs([z for z, _ in texts], [c for _, c in texts], ratings, rows, dict(sorted(dropped.items())))
 
 
+@dataclass(frozen=True)
+class Lessons:
+    """What a run learns from: targets are float32 (pairs, aspects); `slots` numbers the pair of every row of a pass."""
+
+    references: list[str]
+    candidates: list[str]
+    targets: numpy.ndarray
+    slots: NDArray[numpy.int64]
+
+
+def with_graded(rated: RatedPairs, graded: Path, share: float, most: int, seed: int) -> Lessons:
+    """The ratings, and graded candidates as `share` of a pass: `most` of them, drawn by `seed`, or fewer.
+
+    A grade is placed by the mean and the standard deviation of each aspect's ratings.
+    """
+    ours = len(rated.references)
+    if not share:
+        return Lessons(rated.references, rated.candidates, rated.ratings, numpy.arange(ours))
+    rows = list(read_rows(graded, GRADED))
+    if not rows:
+        raise InputError("holds no graded candidate (finetune.graded_share asks for them)", file=graded)
+    count = min(most, len(rows))
+    copies = max(1, round(count * (1 - share) / (share * ours)))
+    count = min(count, max(1, round(copies * ours * share / (1 - share))))
+    drawn = [rows[i] for i in generator(seed, "graded").permutation(len(rows))[:count]]
+    steps = numpy.array([row["grade"] for row in drawn], numpy.float32)[:, None]
+    placed = numpy.nanmean(rated.ratings, axis=0) + numpy.nanstd(rated.ratings, axis=0) * steps
+    return Lessons(
+        rated.references + [row["reference"] for row in drawn],
+        rated.candidates + [row["candidate"] for row in drawn],
+        numpy.concatenate([rated.ratings, placed.astype(numpy.float32)]),
+        numpy.concatenate([*[numpy.arange(ours)] * copies, ours + numpy.arange(count)]),
+    )
+
+
 def kendall(human: numpy.ndarray, metric: numpy.ndarray) -> float:
     """Mean over aspects of Kendall's tau-b between the columns of two (pairs, aspects) arrays.
 
@@ -127,8 +169,11 @@ def rating_loss(predicted: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.mse_loss(predicted[known], ratings[known])
 
 
-def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> None:
-    """Fine-tune the checkpoint `start` on the training rows of `ratings` and write the best one to `out`."""
+def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, out: Path) -> None:
+    """Fine-tune the checkpoint `start` on the training rows of `ratings` and write the best one to `out`.
+
+    With several `members` the best checkpoint of each is averaged, weight by weight.
+    """
     tokenizer = load_tokenizer(start)
     model = with_outputs(start, params.aspects, params.dropout, params.schedule.seed)
     check_max_tokens("finetune.max_tokens", params.max_tokens, model.config, tokenizer)
@@ -136,74 +181,50 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, out: Path) -> N
     held = read_rated(ratings, "validation", params.aspects)
     if not orders_something(held.ratings):
         raise InputError("validation needs at least two different ratings to choose the best checkpoint", file=ratings)
-    encoded = encode_pairs(tokenizer, train.references, train.candidates, params.max_tokens)
+    lessons = with_graded(train, graded, params.graded_share, params.graded_rows, params.schedule.seed)
+    encoded = encode_pairs(tokenizer, lessons.references, lessons.candidates, params.max_tokens)
     held_encoded = encode_pairs(tokenizer, held.references, held.candidates, params.max_tokens)
-    targets = torch.tensor(train.ratings)
+    targets = torch.tensor(lessons.targets)
     device = runtime.device()
     model.to(device)
     if params.probe is not None:
-        probe(model, encoded, train.ratings, params.probe, params.batch_tokens)
+        probe(model, encoded, lessons.targets, params.probe, params.batch_tokens)
+    fresh = {name: weight.clone() for name, weight in model.state_dict().items()}
 
     def loss(model: torch.nn.Module, rows: list[int]) -> torch.Tensor:
-        return rating_loss(model(**encoded.batch(rows, device)).logits, targets[rows].to(device))
+        chosen = lessons.slots[rows]
+        return rating_loss(model(**encoded.batch(chosen, device)).logits, targets[chosen].to(device))
 
     def evaluate(model: torch.nn.Module) -> float:
         return kendall(held.ratings, outputs(model, held_encoded, params.batch_tokens))
 
-    state = state_folder("pipeline.stages.finetune", params, [start / "model.safetensors", ratings], start.name)
-    facts: dict[str, Any] = {"pairs": len(targets), "pairs_validation": len(held.candidates)}
-    facts |= {"truncated": encoded.truncated}
-    if train_members(model, loss, encoded.lengths, evaluate, params, state, out, facts):
-        save_metric(model, tokenizer, out)
-        keep_heads(start, out)
-        write_counts(out, train.rows + held.rows, {**train.dropped, **held.dropped})
-        finish(state)
-
-
-class MemberParams(Protocol):
-    """What `train_members` reads of a stage's parameters."""
-
-    @property
-    def members(self) -> int: ...
-    @property
-    def batch_pairs(self) -> int: ...
-    @property
-    def schedule(self) -> Schedule: ...
-
-
-def train_members(
-    model: PreTrainedModel,
-    loss: Callable[[torch.nn.Module, list[int]], torch.Tensor],
-    lengths: Sequence[int] | NDArray[numpy.int64],
-    evaluate: Callable[[torch.nn.Module], float],
-    params: MemberParams,
-    state: Path,
-    out: Path,
-    facts: dict[str, Any],
-) -> bool:
-    """Train `params.members` runs from the weights of `model`, which ends with the mean of their best checkpoints.
-
-    `lengths` are the tokens of the rows that `loss` takes. Writes `training.json` with `facts` to `out`; False in a
-    process of torchrun that writes nothing.
-    """
-    fresh = {name: weight.clone() for name, weight in model.state_dict().items()}
+    read = [start / "model.safetensors", ratings, *([graded] if params.graded_share else [])]
+    state = state_folder("pipeline.stages.finetune", params, read, start.name)
     histories, members = [], []
     for number in range(params.members):
         model.load_state_dict(fresh)
         schedule = dataclasses.replace(params.schedule, seed=params.schedule.seed + number)
-        plan = BatchPlan(lengths, params.batch_pairs, schedule.seed)
+        plan = BatchPlan(encoded.lengths[lessons.slots], params.batch_pairs, schedule.seed)
         place = state / str(number)
         histories.append(run(model, loss, plan.rows, schedule, evaluate, place, place if number else out))
         members.append({name: weight.clone() for name, weight in model.state_dict().items()})
     history = histories[0]
     if history is None:
-        return False
+        return
+    facts: dict[str, Any] = {}
     if params.members > 1:
         model.load_state_dict(average(members))
-        facts = {**facts, "members": [one.best_score for one in histories if one is not None]}
+        facts["members"] = [one.best_score for one in histories if one is not None]
         history.best_score = evaluate(model)
-    write_training(out, history, {**facts, "padding_share": plan.padding_share})
-    return True
+    assert isinstance(model, PreTrainedModel)
+    save_metric(model, tokenizer, out)
+    keep_heads(start, out)
+    graded_pairs = len(targets) - len(train.references)
+    facts |= {"pairs": len(train.references), "graded": graded_pairs, "pairs_validation": len(held.candidates)}
+    facts |= {"truncated": encoded.truncated, "padding_share": plan.padding_share}
+    write_training(out, history, facts)
+    write_counts(out, train.rows + held.rows + graded_pairs, {**train.dropped, **held.dropped})
+    finish(state)
 
 
 def probe(

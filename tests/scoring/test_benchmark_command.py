@@ -91,7 +91,7 @@ def test_the_numbers_are_those_of_the_stage_evaluate(
         baselines=baselines, bertscore_model="", bertscore_layer=1, max_tokens=64, batch_tokens=8192,
         resamples=30, confidence=0.95, permutations=20, darr_gap=25.0, seed=1,
     )  # fmt: skip
-    evaluate(params, {"all": tmp_path / "finetune" / "all"}, collected, tmp_path / "out")
+    evaluate(params, ["all"], collected, tmp_path / "finetune", tmp_path / "out")
     expected = list(read_rows(tmp_path / "out" / "agreement", AGREEMENT))
     capsys.readouterr()
     assert benchmark(collected, tmp_path / "finetune" / "all", "--format", "json") == 0

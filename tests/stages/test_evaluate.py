@@ -91,8 +91,7 @@ def params(**changes: Any) -> EvaluateParams:
 
 
 def run(out: str, variants: list[str] = VARIANTS, **changes: Any) -> Path:
-    metrics = {variant: Path.cwd() / "finetune" / variant for variant in variants}
-    evaluate(params(**changes), metrics, Path("collect"), Path(out))
+    evaluate(params(**changes), variants, Path("collect"), Path.cwd() / "finetune", Path(out))
     return Path(out)
 
 
@@ -190,7 +189,7 @@ def test_a_run_that_failed_continues_and_ends_with_the_same_bytes(
 
 
 def test_a_missing_checkpoint_is_named_before_any_work(project: Path) -> None:
-    with pytest.raises(InputError, match=r"no_bleu: no such trained metric \(run finetune for it\)"):
+    with pytest.raises(InputError, match=r"finetune: no trained metric no_bleu in this folder \(run finetune for it\)"):
         run("evaluate", ["all", "no_bleu"])
     assert not Path(".work").exists()
 

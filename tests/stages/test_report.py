@@ -149,9 +149,6 @@ def full(tmp_path: Path) -> Path:
     write_training(folders.pretrain)
     write_training(folders.finetune)
     write_json(folders.grade / "counts.json", {"rows_in": 9, "rows_out": 8, "dropped": {"half impossible": 1}})
-    write_training(tmp_path)
-    (tmp_path / "all").rename(folders.distil)
-    shutil.rmtree(tmp_path / "none")
     write_json(folders.extract / "counts.json", {"rows_in": 1200, "rows_out": 5, "dropped": {"too short": 1195}})
     return tmp_path
 
@@ -272,7 +269,7 @@ def test_metrics_hold_agreement_gain_rows_and_times(full: Path) -> None:
     gain = found["gain_of_pretraining"]["wmt17"]["adequacy"]["bleurt/all"]["kendall"]
     assert gain == pytest.approx(values["bleurt/all"]["kendall"] - values["bleurt/none"]["kendall"], abs=2e-6)
     training = {f"{name} {variant}": 37 for name in ("pretrain", "finetune") for variant in ("all", "none")}
-    assert found["rows"] == {"extract": 5, "perturb": 4, **training, "grade": 8, "distil": 37, "evaluate": 24}
+    assert found["rows"] == {"extract": 5, "perturb": 4, **training, "grade": 8, "evaluate": 24}
     assert found["seconds"]["finetune all"] == 75.4
 
 

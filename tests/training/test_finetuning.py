@@ -13,13 +13,13 @@ from safetensors.torch import load_file
 from tiny_filler import save_tiny_filler
 
 from pipeline.core.errors import InputError, ParamsError
-from pipeline.core.records import RATINGS
+from pipeline.core.records import GRADED, RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.model.checkpoint import Head, head_of, new_metric
 from pipeline.model.loading import load_tokenizer
 from pipeline.model.pairs import encode_pairs
 from pipeline.model.predict import outputs
-from pipeline.training.finetuning import FinetuneParams, average, finetune, kendall, probe, read_rated
+from pipeline.training.finetuning import FinetuneParams, average, finetune, kendall, probe, read_rated, with_graded
 from pipeline.training.loop import Schedule
 
 SCHEDULE = Schedule(
@@ -29,6 +29,8 @@ SCHEDULE = Schedule(
 PARAMS = FinetuneParams(
     ("adequacy",),
     None,
+    graded_share=0.0,
+    graded_rows=9,
     members=1,
     probe=None,
     max_tokens=16,
@@ -83,7 +85,7 @@ def project(folder: Path, held: tuple[float, float]) -> tuple[Path, Path]:
 def test_finetune_counts_every_row_beside_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BLEURT_DEVICE", "cpu")
-    finetune(PARAMS, *project(tmp_path, (0.0, 1.0)), tmp_path / "out")
+    finetune(PARAMS, *project(tmp_path, (0.0, 1.0)), tmp_path / "none", tmp_path / "out")
     counts = json.loads((tmp_path / "out" / "counts.json").read_text())
     assert counts == {"rows_in": 7, "rows_out": 6, "dropped": {"train rating of fluency": 1}}
     assert (tmp_path / "out" / "model.safetensors").exists()
@@ -110,7 +112,8 @@ def test_members_are_averaged_weight_by_weight(tmp_path: Path, monkeypatch: pyte
     one = dataclasses.replace(PARAMS, schedule=dataclasses.replace(SCHEDULE, evaluate_every=2))
     for name, members, seed in (("a", 1, 1), ("b", 1, 2), ("both", 2, 1)):
         schedule = dataclasses.replace(one.schedule, seed=seed)
-        finetune(dataclasses.replace(one, members=members, schedule=schedule), start, folder, tmp_path / name)
+        changed = dataclasses.replace(one, members=members, schedule=schedule)
+        finetune(changed, start, folder, tmp_path / "none", tmp_path / name)
     a, both = (load_file(tmp_path / name / "model.safetensors") for name in ("a", "both"))
     assert any(not torch.equal(a[name], both[name]) for name in a)
     training = json.loads((tmp_path / "both" / "training.json").read_text())
@@ -143,9 +146,51 @@ def test_a_probe_is_the_ridge_regression_on_what_the_last_layer_reads(tmp_path: 
     numpy.testing.assert_allclose(outputs(model, pairs, 64)[:, 0], ratings[:, 0].mean(), atol=1e-4)
 
 
+def graded_in(folder: Path, count: int) -> Path:
+    same = {"reference": "the dog", "kind": "half"}
+    rows = [{**same, "pair_id": f"{i}", "candidate": "a " * i, "grade": float(i)} for i in range(count)]
+    write_shard(folder / shard_name(0), table_of(rows, GRADED))
+    return folder
+
+
+def test_graded_candidates_have_their_share_of_a_pass_and_stand_on_the_scale_of_the_ratings(tmp_path: Path) -> None:
+    rows = [rating(f"t{i}", "train", "adequacy", "a cat " * i, i / 10) for i in range(6)]
+    rated = read_rated(write(tmp_path / "ratings", rows), "train", ["adequacy"])
+    graded = graded_in(tmp_path / "graded", 50)
+    lessons = with_graded(rated, graded, 0.25, 8, 1)
+    assert len(lessons.targets) == 6 + 8 and lessons.references[:6] == rated.references
+    steps = [len(text.split()) for text in lessons.candidates[6:]]
+    deviation = numpy.std([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
+    numpy.testing.assert_allclose(lessons.targets[6:, 0], 0.25 + deviation * numpy.array(steps), rtol=1e-5)
+    assert len(set(steps)) == 8 and steps != sorted(steps)
+    assert sorted(lessons.slots.tolist()) == sorted([*range(6)] * 4 + list(range(6, 14)))
+    few = with_graded(rated, graded, 0.5, 3, 1)  # less than half of a pass: the ratings stand in it once
+    assert sorted(few.slots.tolist()) == list(range(9))
+    many = with_graded(rated, graded, 0.25, 3, 1)
+    assert len(many.slots) == 6 * 2 + 3 or len(many.slots) == 6 + 2
+    none = with_graded(rated, tmp_path / "absent", 0.0, 8, 1)
+    assert none.slots.tolist() == list(range(6)) and none.targets is rated.ratings
+    write_shard(tmp_path / "empty" / shard_name(0), table_of([], GRADED))
+    with pytest.raises(InputError, match="empty: holds no graded candidate"):
+        with_graded(rated, tmp_path / "empty", 0.25, 8, 1)
+
+
+def test_fine_tuning_with_graded_candidates_counts_them(tmp_path: Path) -> None:
+    graded = graded_in(tmp_path / "graded", 5)
+    params = dataclasses.replace(PARAMS, graded_share=0.5)
+    start, folder = project(tmp_path, (0.0, 1.0))
+    finetune(PARAMS, start, folder, graded, tmp_path / "without")
+    finetune(params, start, folder, graded, tmp_path / "with")
+    facts = [json.loads((tmp_path / name / "training.json").read_text()) for name in ("without", "with")]
+    counts = [json.loads((tmp_path / name / "counts.json").read_text())["rows_out"] for name in ("without", "with")]
+    assert facts[0]["graded"] == 0 < facts[1]["graded"] == counts[1] - counts[0]
+    weights = [load_file(tmp_path / name / "model.safetensors") for name in ("without", "with")]
+    assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
 def test_validation_ratings_that_are_all_equal_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="validation needs at least two different ratings"):
-        finetune(PARAMS, *project(tmp_path, (0.5, 0.5)), tmp_path / "out")
+        finetune(PARAMS, *project(tmp_path, (0.5, 0.5)), tmp_path / "none", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -153,6 +198,8 @@ def test_validation_ratings_that_are_all_equal_are_refused(tmp_path: Path) -> No
     [
         ({"batch_pairs": 0}, "finetune.batch_pairs: must be at least 1, not 0."),
         ({"batch_tokens": 0}, "finetune.batch_tokens: must be at least 1, not 0."),
+        ({"graded_rows": 0}, "finetune.graded_rows: must be at least 1, not 0."),
+        ({"graded_share": 1.0}, "finetune.graded_share: must be at least 0 and below 1, not 1.0."),
         ({"probe": 0.0}, "finetune.probe: must be above 0 or null, not 0.0."),
         ({"dropout": 1.0}, "finetune.dropout: must be at least 0 and below 1, not 1.0."),
         ({"aspects": ()}, "finetune.aspects: must name at least one aspect, and none twice, not []."),
