@@ -4,17 +4,22 @@ Read from `dvc exp show --json`, which holds every run's params.yaml and reports
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline.core.errors import InputError
+from pipeline.evaluation.names import TRAINED
 
 TOGETHER: tuple[tuple[str, ...], ...] = (("collect.drift.train_alpha", "collect.drift.test_alpha"),)
 """Settings that one study changes at once, to the same value."""
 
 IRRELEVANT = ("report.", "evaluate.baselines", "evaluate.resamples", "evaluate.permutations", "evaluate.batch_tokens")
 """Settings, by how they begin, that leave the agreement of a metric as it is."""
+
+VARIANTS = "variants"
+"""The setting that ablations differ in: a run holds several variants, each a metric of its own."""
 
 Cell = tuple[str, str, str]
 """Corpus, aspect, metric."""
@@ -112,8 +117,39 @@ def studies(runs: Sequence[Run]) -> list[Study]:
     """For every setting that varies, the largest set of runs that differ in it alone; in the order of params.yaml."""
     keys = list(dict.fromkeys(key for run in runs for key in run.settings))
     joint = {key: group for group in TOGETHER for key in group}
-    groups = dict.fromkeys(joint.get(key, (key,)) for key in keys)
+    groups = dict.fromkeys(joint.get(key, (key,)) for key in keys if key != VARIANTS)
     return [study for group in groups if (study := _study(group, runs)) is not None]
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """Variants of runs that differ in nothing else: `runs` by the trained metric's name."""
+
+    runs: Mapping[str, Run]
+
+    def line(self, corpus: str, aspect: str) -> dict[str, tuple[float, float]]:
+        """Metric -> Kendall and Pearson x 100 (NaN where unknown), in the order of `runs`."""
+        cells = {name: (run, (corpus, aspect, name)) for name, run in self.runs.items()}
+        return {
+            name: (run.kendall[cell], run.pearson.get(cell, math.nan))
+            for name, (run, cell) in cells.items()
+            if cell in run.kendall
+        }
+
+
+def ablation(runs: Sequence[Run]) -> Ablation | None:
+    """The largest set of variants of runs that are alike in all else; None without a `only_GROUP` or `no_GROUP`."""
+    groups: dict[str, dict[str, Run]] = {}
+    for run in runs:
+        rest = {key: value for key, value in run.settings.items() if not key.startswith((VARIANTS, *IRRELEVANT))}
+        group = groups.setdefault(json.dumps(rest, sort_keys=True), {})
+        for _, _, metric in run.kendall:
+            if metric.startswith(TRAINED):
+                group.setdefault(metric, run)
+    largest = max(groups.values(), key=len, default={})
+    if not any(name.removeprefix(TRAINED).startswith(("only_", "no_")) for name in largest):
+        return None
+    return Ablation(largest)
 
 
 def _study(keys: tuple[str, ...], runs: Sequence[Run]) -> Study | None:

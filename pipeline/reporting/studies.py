@@ -18,9 +18,9 @@ from typing import Any
 from pipeline.core.errors import InputError
 from pipeline.core.runtime import run_main
 from pipeline.evaluation.names import TRAINED, UNTRAINED
-from pipeline.reporting.experiments import Cell, Run, Study, read_runs, studies
+from pipeline.reporting.experiments import VARIANTS, Ablation, Cell, Run, Study, ablation, read_runs, studies
 from pipeline.reporting.export import write_csv, write_text
-from pipeline.reporting.figures import Series, curves
+from pipeline.reporting.figures import Bar, Series, bars, curves
 from pipeline.reporting.page import render, signed
 
 PRETRAINED = f"{TRAINED}all"
@@ -140,6 +140,7 @@ def _chart(study: Study, corpus: str, aspect: str, lines: dict[str, Line]) -> di
         "heading": f"{corpus}, {aspect}",
         "sentence": known.conclude(lines) if known else _span(lines),
         "chart": curves(series, f"Kendall against {named}, {corpus}, {aspect}", study.keys[0].rsplit(".", 1)[-1]),
+        "caption": "Kendall τ-b × 100",
         "legend": [(one.name, one.colour) for one in series],
         "columns": [_words(value) for value in study.values],
         "rows": [(name, _cells(study, (corpus, aspect, name))) for name in lines],
@@ -163,6 +164,52 @@ def _cells(study: Study, cell: Cell) -> list[str]:
     ]
 
 
+def ablated(lines: dict[str, tuple[float, float]]) -> str:
+    """The signal groups by what each gains alone over no pre-training, and by what it costs to leave each out."""
+    parts = []
+    for prefix, base, verb in (("only_", UNTRAINED, "alone, over no pre-training"), ("no_", PRETRAINED, "left out")):
+        changes = {
+            name.removeprefix(TRAINED + prefix): value - lines[base][0]
+            for name, (value, _) in lines.items()
+            if base in lines and name.startswith(TRAINED + prefix)
+        }
+        ordered = sorted(changes.items(), key=lambda change: -abs(change[1]))
+        if ordered:
+            parts.append(f"{verb}: {', '.join(f'{group} {signed(change / 100)}' for group, change in ordered)}")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if text else "Neither all nor none was run beside them."
+
+
+def ablation_section(found: Ablation) -> dict[str, Any]:
+    """The section's text, charts and tables: what each variant gains over no pre-training."""
+    made = []
+    for corpus, aspect in dict.fromkeys((cell[0], cell[1]) for run in found.runs.values() for cell in run.kendall):
+        lines = found.line(corpus, aspect)
+        names = sorted(lines, key=lambda name: -lines[name][0])
+        start = lines[UNTRAINED][0] if UNTRAINED in lines else 0.0
+        gains = [lines[name][0] - start for name in names if name != UNTRAINED]
+        shown = [name.removeprefix(TRAINED) for name in names if name != UNTRAINED]
+        if not shown:
+            continue
+        made.append(
+            {
+                "heading": f"{corpus}, {aspect}",
+                "sentence": ablated(lines),
+                "chart": bars(shown, [[Bar(x, x, x) for x in gains]], f"Gain by variant, {corpus}, {aspect}"),
+                "caption": "Kendall τ-b × 100 above no pre-training" if UNTRAINED in lines else "Kendall τ-b × 100",
+                "legend": [],
+                "columns": [name.removeprefix(TRAINED) for name in names],
+                "rows": [("Kendall / Pearson", [f"{lines[name][0]:.1f} / {lines[name][1]:.1f}" for name in names])],
+            }
+        )
+    return {
+        "title": "Ablations: which signals pre-training needs (paper, figure 4)",
+        "differs": "The paper shows relative improvements of its large model after 800,000 steps.",
+        "setting": VARIANTS,
+        "charts": made,
+    }
+
+
 TEMPLATE = """
 <!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -175,7 +222,7 @@ Kendall τ-b and Pearson r × 100, averages over language pairs.</p></header>
 <p class="note">{{ study.differs }} Setting: <code>{{ study.setting }}</code>.</p>
 {% for c in study.charts %}<h3>{{ c.heading }}</h3><p class="lead">{{ c.sentence }}</p>
 <figure class="half"><ul class="legend">{% for name, colour in c.legend %}<li><i class="s{{ colour }}"></i>
-{{ name }}</li>{% endfor %}</ul>{{ c.chart }}<figcaption>Kendall τ-b × 100</figcaption></figure>
+{{ name }}</li>{% endfor %}</ul>{{ c.chart }}<figcaption>{{ c.caption }}</figcaption></figure>
 <div class="scroll"><table><thead><tr><th>Kendall / Pearson × 100</th>{% for v in c.columns %}<th class="n">{{ v }}</th>
 {% endfor %}</tr></thead><tbody>{% for name, cells in c.rows %}<tr><th>{{ name }}</th>
 {% for text in cells %}<td class="n">{{ text }}</td>{% endfor %}</tr>{% endfor %}</tbody></table></div>
@@ -185,9 +232,9 @@ Kendall τ-b and Pearson r × 100, averages over language pairs.</p></header>
 """
 
 
-def page(runs: Sequence[Run], found: Sequence[Study]) -> str:
+def page(runs: Sequence[Run], found: Sequence[Study], ablations: Ablation | None = None) -> str:
     """The page as HTML."""
-    shown = []
+    shown = [ablation_section(ablations)] if ablations else []
     for study in found:
         known = KNOWN.get(study.keys[0])
         shown.append(
@@ -208,8 +255,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     runs = read_runs(*_text(arguments.experiments))
-    found = studies(runs)
-    rows = [
+    found, ablations = studies(runs), ablation(runs)
+    rows: list[tuple[Any, ...]] = [
         (
             " ".join(study.keys),
             "all" if value is None else value,
@@ -221,10 +268,17 @@ def main() -> None:
         for value, run in zip(study.values, study.runs, strict=True)
         for cell, kendall in run.kendall.items()
     ]
+    if ablations:
+        rows += [
+            (VARIANTS, cell[2].removeprefix(TRAINED), *cell, round(run.kendall[cell], 4), round(run.pearson[cell], 4))
+            for name, run in ablations.runs.items()
+            for cell in run.kendall
+            if cell[2] == name
+        ]
     header = ("setting", "value", "corpus", "aspect", "metric", "kendall", "pearson")
     write_csv(arguments.out / "studies.csv", header, rows)
-    write_text(arguments.out / "studies.html", page(runs, found))
-    print(f"studies: {len(runs)} experiments, {len(found)} studies: {arguments.out / 'studies.html'}")
+    write_text(arguments.out / "studies.html", page(runs, found, ablations))
+    print(f"studies: {len(runs)} experiments, {len(found) + bool(ablations)} studies: {arguments.out / 'studies.html'}")
 
 
 def _text(file: Path | None) -> tuple[str, str]:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pipeline.core.errors import InputError
-from pipeline.reporting.experiments import read_runs, studies
-from pipeline.reporting.studies import drift, learning, page, seeds
+from pipeline.reporting.experiments import ablation, read_runs, studies
+from pipeline.reporting.studies import ablated, drift, learning, page, seeds
 
 PARAMS: dict[str, Any] = {
     "profile": "small",
@@ -43,6 +43,36 @@ def experiment(name: str, ours: float, plain: float, **changes: Any) -> dict[str
         "metrics": {"reports/metrics.json": {"data": {"agreement": {"wmt17": {"adequacy": metrics}}}}},
     }
     return {"rev": "0123456789", "name": name, "data": data, "experiments": None}
+
+
+def with_variants(name: str, **kendall: float) -> dict[str, Any]:
+    """An experiment of other variants, each with its Kendall."""
+    run = experiment(name, 0.5, 0.4, variants=list(kendall))
+    metrics = {f"bleurt/{variant}": {"kendall": value, "pearson": 0.7} for variant, value in kendall.items()}
+    run["data"]["metrics"]["reports/metrics.json"]["data"]["agreement"]["wmt17"]["adequacy"] = metrics
+    return run
+
+
+def test_ablations_are_the_variants_of_runs_that_are_alike_in_all_else() -> None:
+    alike = [
+        experiment("both", 0.52, 0.48),
+        with_variants("a", only_bleu=0.49, only_rouge=0.47),
+        with_variants("b", no_bleu=0.505, none=0.48),
+    ]
+    other = experiment("more", 0.53, 0.49, finetune__ratings=100)
+    other["data"]["params"]["params.yaml"]["data"]["variants"] = ["all"]
+    runs = read_runs(shown(*alike, other), "x")
+    found = ablation(runs)
+    assert found is not None
+    lines = found.line("wmt17", "adequacy")
+    assert {name.removeprefix("bleurt/"): round(kendall) for name, (kendall, _) in lines.items()} == {
+        "all": 52, "none": 48, "only_bleu": 49, "only_rouge": 47, "no_bleu": 50,
+    }  # fmt: skip
+    assert ablated(lines) == "Alone, over no pre-training: bleu +1.0, rouge −1.0; left out: bleu −1.5."
+    assert [study.keys for study in studies(runs)] == []
+    text = page(runs, [], found)
+    assert "paper, figure 4" in text and "only_rouge" in text and "49.0 / 70.0" in text
+    assert ablation(read_runs(shown(experiment("both", 0.52, 0.48)), "x")) is None
 
 
 def shown(*experiments: dict[str, Any]) -> str:
