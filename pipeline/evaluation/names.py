@@ -21,6 +21,7 @@ class Baseline(enum.StrEnum):
     SENTBLEU = "sentbleu"
     CHRF = "chrf++"
     TER = "ter"
+    METEOR = "meteor"
     ROUGE_2 = "rouge2"
     ROUGE_L = "rougeL"
     BERTSCORE = "bertscore"

@@ -41,6 +41,23 @@ def test_ter_is_minus_the_edits_for_100_words() -> None:
     assert count_words(Baseline.TER, ["a b c d"], [""])[0] == pytest.approx(-100.0)
 
 
+def test_meteor_by_hand() -> None:
+    # Three of four words match, the last by its stem, in one chunk: P = R = 0.75, penalty 0.5 (1 / 3) ** 3.
+    found = count_words(Baseline.METEOR, ["we saw dogs running"], ["we saw dog slowly"])[0]
+    assert found == pytest.approx(0.75 * (1 - 0.5 / 27))
+    assert (
+        count_words(
+            Baseline.METEOR,
+            ["a b"],
+            [
+                "",
+            ],
+        )[0]
+        == 0.0
+    )
+    assert "no synonyms" in signature(Baseline.METEOR)
+
+
 def test_rouge_by_hand() -> None:
     # Bigrams ab bc cd against ab bc: P 1, R 2/3, F 0.8. Longest common subsequence abc: P 1, R 3/4, F 6/7.
     assert count_words(Baseline.ROUGE_2, ["a b c d"], ["a b c"])[0] == pytest.approx(0.8)
