@@ -1,9 +1,9 @@
 """The metrics that ours is compared with, each on one reference and one candidate a row (paper, section 5.1 and B.2).
 
-Counting is left to sacrebleu, rouge-score and nltk, encoding to the signal BERTScore. Higher is better everywhere: TER,
-an error rate, is negated. The paper's sentBLEU is Moses' on Moses tokens; ours is sacrebleu's sentence BLEU (13a tokens,
-exponential smoothing, effective order), which anyone can reproduce from its signature. METEOR matches words and Porter
-stems, not synonyms: they need WordNet, which no package brings along.
+Counting is left to sacrebleu, rouge-score and nltk, encoding to the signal BERTScore. Higher is better everywhere:
+TER, an error rate, is negated. The paper's sentBLEU is Moses' on Moses tokens; ours is sacrebleu's sentence BLEU (13a
+tokens, exponential smoothing, effective order), which anyone can reproduce from its signature. METEOR matches words and
+Porter stems, not synonyms: they need WordNet, which no package brings along.
 """
 
 from collections.abc import Sequence
