@@ -6,7 +6,7 @@ Read from `dvc exp show --json`, which holds every run's params.yaml and reports
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.core.errors import InputError
@@ -37,11 +37,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """Runs that differ in `keys` alone, from the lowest value to the highest; `values` are theirs."""
+    """Runs that differ in `keys` alone, from the lowest value to the highest; `values` are theirs.
+
+    `where` holds the settings that tell it from other studies of the same keys.
+    """
 
     keys: tuple[str, ...]
     values: tuple[Any, ...]
     runs: tuple[Run, ...]
+    where: Mapping[str, Any] = field(default_factory=dict)
 
     def line(self, cell: Cell) -> list[tuple[Any, float]]:
         """Value and Kendall x 100 of one metric, for the runs that have it."""
@@ -114,11 +118,11 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def studies(runs: Sequence[Run]) -> list[Study]:
-    """For every setting that varies, the largest set of runs that differ in it alone; in the order of params.yaml."""
+    """For every setting that varies, the largest sets of runs that differ in it alone; in the order of params.yaml."""
     keys = list(dict.fromkeys(key for run in runs for key in run.settings))
     joint = {key: group for group in TOGETHER for key in group}
     groups = dict.fromkeys(joint.get(key, (key,)) for key in keys if key != VARIANTS)
-    return [study for group in groups if (study := _study(group, runs)) is not None]
+    return [study for group in groups for study in _studies(group, runs)]
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,7 @@ def ablation(runs: Sequence[Run]) -> Ablation | None:
     return Ablation(largest)
 
 
-def _study(keys: tuple[str, ...], runs: Sequence[Run]) -> Study | None:
+def _studies(keys: tuple[str, ...], runs: Sequence[Run]) -> list[Study]:
     groups: dict[str, dict[str, tuple[Any, Run]]] = {}
     for run in runs:
         values = [run.settings.get(key) for key in keys]
@@ -160,11 +164,18 @@ def _study(keys: tuple[str, ...], runs: Sequence[Run]) -> Study | None:
             continue
         rest = {key: value for key, value in run.settings.items() if key not in keys and not key.startswith(IRRELEVANT)}
         groups.setdefault(json.dumps(rest, sort_keys=True), {})[json.dumps(values[0])] = (values[0], run)
-    largest = max(groups.values(), key=len, default={})
-    if len(largest) < 2:
-        return None
-    ordered = sorted(largest.values(), key=lambda pair: _place(pair[0]))
-    return Study(keys, tuple(value for value, _ in ordered), tuple(run for _, run in ordered))
+    most = max(map(len, groups.values()), default=0)
+    if most < 2:
+        return []
+    largest = {rest: group for rest, group in groups.items() if len(group) == most}
+    settings_of = [json.loads(rest) for rest in largest]
+    names = [name for name in settings_of[0] if len({json.dumps(one.get(name)) for one in settings_of}) > 1]
+    found = []
+    for rest, group in zip(settings_of, largest.values(), strict=True):
+        ordered = sorted(group.values(), key=lambda pair: _place(pair[0]))
+        where = {name: rest.get(name) for name in names}
+        found.append(Study(keys, tuple(value for value, _ in ordered), tuple(run for _, run in ordered), where))
+    return found
 
 
 def _place(value: Any) -> tuple[int, float, str]:

@@ -8,6 +8,7 @@ the paper have sentences of their own and say how they differ from it; any other
 
 import argparse
 import math
+import re
 import statistics
 import sys
 from collections.abc import Callable, Sequence
@@ -107,7 +108,17 @@ KNOWN: dict[str, Known] = {
         "Each point is a run of its own, whose rate decays to zero; the paper's are checkpoints of one run.",
         _span,
     ),
+    "collect.corpora.N.test_fraction": Known(
+        "Another task: share of the ratings that test (paper, figure 3)",
+        "The rest trains, a tenth of it as validation; the paper leaves it between none and about half.",
+        _span,
+    ),
 }
+"""By setting, N for any place in a list."""
+
+
+def _known(study: Study) -> Known | None:
+    return KNOWN.get(re.sub(r"\.\d+(?=\.|$)", ".N", study.keys[0]))
 
 
 def _words(value: Any) -> str:
@@ -129,7 +140,7 @@ def charts(study: Study) -> list[dict[str, Any]]:
 
 
 def _chart(study: Study, corpus: str, aspect: str, lines: dict[str, Line]) -> dict[str, Any]:
-    known = KNOWN.get(study.keys[0])
+    known = _known(study)
     places = _places(study.values)
     series = [
         Series(name, i % COLOURS, [(places[_words(x)], y) for x, y in line])
@@ -236,12 +247,12 @@ def page(runs: Sequence[Run], found: Sequence[Study], ablations: Ablation | None
     """The page as HTML."""
     shown = [ablation_section(ablations)] if ablations else []
     for study in found:
-        known = KNOWN.get(study.keys[0])
+        known = _known(study)
         shown.append(
             {
                 "title": known.title if known else study.keys[0],
                 "differs": known.differs if known else "",
-                "setting": ", ".join(study.keys),
+                "setting": ", ".join([*study.keys, *(f"{key}={_words(value)}" for key, value in study.where.items())]),
                 "charts": charts(study),
             }
         )
@@ -258,7 +269,7 @@ def main() -> None:
     found, ablations = studies(runs), ablation(runs)
     rows: list[tuple[Any, ...]] = [
         (
-            " ".join(study.keys),
+            " ".join([*study.keys, *(f"{key}={value}" for key, value in study.where.items())]),
             "all" if value is None else value,
             *cell,
             round(kendall, 4),

@@ -75,6 +75,20 @@ def test_ablations_are_the_variants_of_runs_that_are_alike_in_all_else() -> None
     assert ablation(read_runs(shown(experiment("both", 0.52, 0.48)), "x")) is None
 
 
+def test_sets_of_the_same_size_are_studies_of_their_own(tmp_path: Path) -> None:
+    corpora = [{"split": split, "test_fraction": share} for split in ("by_system", "by_input") for share in (0.5, 0.8)]
+    runs = read_runs(
+        shown(*(experiment(f"r{i}", 0.5, 0.4 + i / 100, collect__corpora=[one]) for i, one in enumerate(corpora))), "x"
+    )
+    found = [study for study in studies(runs) if study.keys == ("collect.corpora.0.test_fraction",)]
+    assert [dict(study.where) for study in found] == [
+        {"collect.corpora.0.split": "by_system"}, {"collect.corpora.0.split": "by_input"},
+    ]  # fmt: skip
+    assert [study.values for study in found] == [(0.5, 0.8), (0.5, 0.8)]
+    text = page(runs, found)
+    assert "paper, figure 3" in text and "collect.corpora.0.split=by_input" in text
+
+
 def shown(*experiments: dict[str, Any]) -> str:
     """The workspace without metrics, and a commit under which the experiments stand."""
     broken = {"params": {"params.yaml": {"data": PARAMS}}, "metrics": {"reports/metrics.json": {"error": {"msg": "x"}}}}
