@@ -2,7 +2,7 @@
 
 Beyond the paper, in the spirit of its word dropping ("pathological" output, section 4.1): a copy, a paraphrase, one
 wrong name, number or negation, an invented clause, loops, scrambled words, half a sentence, the source left
-untranslated, another sentence, nothing.
+untranslated, another sentence, nothing. The rules know English alone.
 """
 
 import enum
