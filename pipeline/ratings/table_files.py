@@ -51,7 +51,7 @@ def read_table(file: Path, required: Sequence[str]) -> Iterator[tuple[int, Row]]
         if kind(file) == ".parquet":
             yield from _parquet(file, required)
         else:
-            with open_text(file) as lines:
+            with _open(file) as lines:
                 yield from _jsonl(file, lines, required) if kind(file) == ".jsonl" else _csv(file, lines, required)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError("not a whole gzip file", file=file) from error
@@ -59,8 +59,7 @@ def read_table(file: Path, required: Sequence[str]) -> Iterator[tuple[int, Row]]
         raise InputError(f"cannot be read ({error.strerror})", file=file) from error
 
 
-def open_text(file: Path) -> IO[str]:
-    """`file` for reading, unpacked where its name ends in .gz; bytes that are no UTF-8 become surrogates."""
+def _open(file: Path) -> IO[str]:
     opened = gzip.open if file.suffix == ".gz" else open
     return opened(file, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
 

@@ -1,6 +1,8 @@
 """Line-by-line text files and numbers in them, with errors that name file, line and value."""
 
+import gzip
 import math
+import zlib
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -9,12 +11,16 @@ from pipeline.core.errors import InputError
 
 
 def read_lines(file: Path) -> list[str]:
-    """The lines of a UTF-8 file without surrounding white space; an empty last line does not count.
+    """The lines of a UTF-8 file, gzipped or not, without surrounding white space; an empty last line does not count.
 
     Only a line feed ends a line: Unicode's other separators occur inside translations.
     """
     try:
-        text = file.read_bytes().decode("utf-8", errors="surrogateescape").removeprefix("\ufeff")
+        raw = file.read_bytes()
+        unpacked = gzip.decompress(raw) if file.suffix == ".gz" else raw
+        text = unpacked.decode("utf-8", errors="surrogateescape").removeprefix("\ufeff")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError("not a whole gzip file", file=file) from error
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", file=file) from error
     lines = text.split("\n")

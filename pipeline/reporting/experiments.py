@@ -21,6 +21,9 @@ IRRELEVANT = ("report.", "evaluate.baselines", "evaluate.resamples", "evaluate.p
 VARIANTS = "variants"
 """The setting that ablations differ in: a run holds several variants, each a metric of its own."""
 
+MOST_SETS = 4
+"""Studies of one setting that are shown, at most: equally large sets of runs, which differ in another setting."""
+
 Cell = tuple[str, str, str]
 """Corpus, aspect, metric."""
 
@@ -150,10 +153,12 @@ def ablation(runs: Sequence[Run]) -> Ablation | None:
         for _, _, metric in run.kendall:
             if metric.startswith(TRAINED):
                 group.setdefault(metric, run)
-    largest = max(groups.values(), key=len, default={})
-    if not any(name.removeprefix(TRAINED).startswith(("only_", "no_")) for name in largest):
-        return None
-    return Ablation(largest)
+    ablated = [group for group in groups.values() if any(map(_is_ablated, group))]
+    return Ablation(max(ablated, key=len)) if ablated else None
+
+
+def _is_ablated(metric: str) -> bool:
+    return metric.removeprefix(TRAINED).startswith(("only_", "no_"))
 
 
 def _studies(keys: tuple[str, ...], runs: Sequence[Run]) -> list[Study]:
@@ -169,9 +174,11 @@ def _studies(keys: tuple[str, ...], runs: Sequence[Run]) -> list[Study]:
         return []
     largest = {rest: group for rest, group in groups.items() if len(group) == most}
     settings_of = [json.loads(rest) for rest in largest]
-    names = [name for name in settings_of[0] if len({json.dumps(one.get(name)) for one in settings_of}) > 1]
+    every = dict.fromkeys(name for one in settings_of for name in one)
+    names = [name for name in every if len({json.dumps(one.get(name)) for one in settings_of}) > 1]
+    names = ["profile"] if "profile" in names else names  # which the other differences come with
     found = []
-    for rest, group in zip(settings_of, largest.values(), strict=True):
+    for rest, group in list(zip(settings_of, largest.values(), strict=True))[:MOST_SETS]:
         ordered = sorted(group.values(), key=lambda pair: _place(pair[0]))
         where = {name: rest.get(name) for name in names}
         found.append(Study(keys, tuple(value for value, _ in ordered), tuple(run for _, run in ordered), where))

@@ -89,7 +89,8 @@ def _span(lines: dict[str, Line]) -> str:
 KNOWN: dict[str, Known] = {
     "finetune.schedule.seed": Known(
         "Seeds of fine-tuning",
-        "The paper names no seeds. The seed changes the order of the ratings and dropout; pre-training is one run.",
+        "The paper names no seeds. The seed changes the order of the ratings, dropout, and what is drawn of ratings "
+        "and graded candidates where not all take part; pre-training is one run.",
         seeds,
     ),
     "collect.drift.train_alpha": Known(
@@ -109,8 +110,8 @@ KNOWN: dict[str, Known] = {
         _span,
     ),
     "collect.corpora.N.test_fraction": Known(
-        "Another task: share of the ratings that test (paper, figure 3)",
-        "The rest trains, a tenth of it as validation; the paper leaves it between none and about half.",
+        "Share of a corpus's ratings that test (for WebNLG: paper, figure 3)",
+        "The other ratings train and validate, none to about half of them in the paper; each has its own test rows.",
         _span,
     ),
 }
@@ -188,7 +189,8 @@ def ablated(lines: dict[str, tuple[float, float]]) -> str:
         if ordered:
             parts.append(f"{verb}: {', '.join(f'{group} {signed(change / 100)}' for group, change in ordered)}")
     text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}." if text else "Neither all nor none was run beside them."
+    missing = " and ".join(name for name in (UNTRAINED, PRETRAINED) if name not in lines)
+    return f"{text[0].upper()}{text[1:]}." if text else f"No {missing} was run beside them."
 
 
 def ablation_section(found: Ablation) -> dict[str, Any]:
@@ -215,7 +217,7 @@ def ablation_section(found: Ablation) -> dict[str, Any]:
         )
     return {
         "title": "Ablations: which signals pre-training needs (paper, figure 4)",
-        "differs": "The paper shows relative improvements of its large model after 800,000 steps.",
+        "differs": "Each variant is a pre-training of its own; fine-tuning is the same for all.",
         "setting": VARIANTS,
         "charts": made,
     }
@@ -269,7 +271,7 @@ def main() -> None:
     found, ablations = studies(runs), ablation(runs)
     rows: list[tuple[Any, ...]] = [
         (
-            " ".join([*study.keys, *(f"{key}={value}" for key, value in study.where.items())]),
+            " ".join([*study.keys, *(f"{key}={_words(value)}" for key, value in study.where.items())]),
             "all" if value is None else value,
             *cell,
             round(kendall, 4),
@@ -281,7 +283,13 @@ def main() -> None:
     ]
     if ablations:
         rows += [
-            (VARIANTS, cell[2].removeprefix(TRAINED), *cell, round(run.kendall[cell], 4), round(run.pearson[cell], 4))
+            (
+                VARIANTS,
+                cell[2].removeprefix(TRAINED),
+                *cell,
+                round(run.kendall[cell], 4),
+                round(run.pearson.get(cell, math.nan), 4),
+            )
             for name, run in ablations.runs.items()
             for cell in run.kendall
             if cell[2] == name

@@ -13,13 +13,17 @@ from pipeline.core.records import GRADED, SEGMENTS
 from pipeline.core.seeds import generator
 from pipeline.core.shards import read_shard, table_of
 from pipeline.core.work import Outcome
+from pipeline.synthetic.attempt import Reason
 from pipeline.synthetic.graded import Kind, Pool, Sentence, candidate, names_in
 from pipeline.synthetic.paraphrases import ParaphraseParams, paraphrased
 
 
 @dataclass(frozen=True)
 class KindParams:
-    """`grade`: the target, in standard deviations of ratings from their mean; `weight`: how often it is drawn."""
+    """`grade`: the target, in standard deviations of ratings from their mean; `weight`: how often it is drawn.
+
+    0 leaves a kind out. The paraphrase is not drawn but made wherever there is one, whatever weight it has but 0.
+    """
 
     grade: float
     weight: float
@@ -29,8 +33,8 @@ class KindParams:
 class GradeParams:
     """The section `grade` of params.yaml.
 
-    `segments`: how many of the segments take part, None for all. `draws`: how many kinds are drawn for each sentence,
-    beside its paraphrase.
+    `segments`: about how many of the segments take part, None for all. `draws`: how many kinds are drawn for each
+    sentence, beside its paraphrase.
     """
 
     seed: int
@@ -42,7 +46,10 @@ class GradeParams:
     def __post_init__(self) -> None:
         require(set(self.kinds) == set(Kind), "grade.kinds", f"name {', '.join(Kind)}", sorted(self.kinds))
         for name, kind in self.kinds.items():
-            require(kind.weight > 0, f"grade.kinds.{name}.weight", "be above 0", kind.weight)
+            require(kind.weight >= 0, f"grade.kinds.{name}.weight", "be 0 or more", kind.weight)
+        need_more = (Kind.PARAPHRASE, Kind.UNTRANSLATED)  # than the text
+        drawn = any(kind.weight for name, kind in self.kinds.items() if name not in need_more)
+        require(drawn, "grade.kinds", "give a weight to a kind other than these", list(need_more))
         require(self.draws > 0, "grade.draws", "be at least 1", self.draws)
         enough = self.segments is None or self.segments > 0
         require(enough, "grade.segments", "be at least 1 or null", self.segments)
@@ -75,8 +82,10 @@ def grade_shard(index: int, inputs: Sequence[Path], sharded: ShardedGrades) -> O
             text = candidate(kind, sentence, pool, rng)
             if text is None:
                 dropped[f"{kind} impossible"] += 1
-            elif (sentence.text, text) in rows or (text == sentence.text and kind is not Kind.IDENTICAL):
-                dropped["duplicate"] += 1
+            elif text == sentence.text and kind is not Kind.IDENTICAL:
+                dropped[Reason.UNCHANGED.value] += 1
+            elif (sentence.text, text) in rows:
+                dropped[Reason.DUPLICATE.value] += 1
             else:
                 rows[sentence.text, text] = {
                     "pair_id": f"{sentence.id}/{kind}",
@@ -91,11 +100,12 @@ def grade_shard(index: int, inputs: Sequence[Path], sharded: ShardedGrades) -> O
 def _drawn(sentence: Sentence, params: GradeParams, rng: numpy.random.Generator) -> list[Kind]:
     """The paraphrase where there is one, and as many of the other kinds as are to be drawn, each once."""
     known = {Kind.PARAPHRASE: sentence.paraphrase is not None, Kind.UNTRANSLATED: sentence.foreign is not None}
-    others = [kind for kind in Kind if kind is not Kind.PARAPHRASE and known.get(kind, True)]
+    possible = [kind for kind in Kind if params.kinds[kind].weight and known.get(kind, True)]
+    others = [kind for kind in possible if kind is not Kind.PARAPHRASE]
     weights = numpy.array([params.kinds[kind].weight for kind in others])
     places = rng.choice(len(others), min(params.draws, len(others)), replace=False, p=weights / weights.sum())
     drawn = [others[place] for place in places]
-    return [Kind.PARAPHRASE, *drawn] if known[Kind.PARAPHRASE] else drawn
+    return [Kind.PARAPHRASE, *drawn] if Kind.PARAPHRASE in possible else drawn
 
 
 def _pool(sentences: Sequence[Sentence]) -> Pool:

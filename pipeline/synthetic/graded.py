@@ -59,8 +59,13 @@ def _words(text: str) -> list[str]:
 WEEKDAYS = _words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 MONTHS = _words("January February March April June July August September October November December")
 NUMBER_WORDS = _words("two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred")
-AUXILIARIES = _words("is are was were can could will would should must may might has have had does did do")
-NEGATIONS = {r"\bcan(?:not|['’]t)\b": "can", r"\bwon['’]t\b": "will", r" not\b": "", r"n['’]t\b": ""}
+AUXILIARIES = _words("is are was were can could will would should must may might")
+NEGATIONS = {
+    r"\b([Cc]an)(?:not|['’]t)\b": r"\1",
+    r"\b([Ww])on['’]t\b": r"\1ill",
+    r" not\b": "",
+    r"(?<!\b[Aa]i)(?<!\b[Ss]ha)n['’]t\b": "",
+}
 """What stands for a negation in a text, and what remains without it."""
 _OPPOSITES = _words(
     "always never before after more less increased decreased rose fell won lost first last opened closed accepted "
@@ -70,7 +75,7 @@ _OPPOSITES = _words(
 OPPOSITES = dict(zip(_OPPOSITES[::2], _OPPOSITES[1::2], strict=True))
 OPPOSITES |= {other: one for one, other in OPPOSITES.items()}
 
-_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*")
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][^\W\d_]*[^\W\d_A-Z](?: [A-Z][^\W\d_]*[^\W\d_A-Z])*\b")
 _DIGITS = re.compile(r"\d+")
 _AUXILIARY = re.compile(rf"\b(?:{'|'.join(AUXILIARIES)})\b(?!['’]| (?:I|you|he|she|it|we|they)\b)")  # no question's
 _LAST_CLAUSE = re.compile(r"(?:, | and | because | when | while | but )[^,]{12,90}[.!?]$")
@@ -87,16 +92,17 @@ def names_in(text: str) -> list[str]:
 
 def wrong_name(text: str, pool: Pool, rng: Random) -> str | None:
     """`text` with one of its names replaced: a weekday or month by another, any other name by one of the pool."""
-    names = names_in(text)
-    if not names:
+    places = list(_NAME.finditer(text))
+    if not places:
         return None
-    name = _one(names, rng)
+    place = _one(places, rng)
+    name = place.group()
     family = next((days for days in (WEEKDAYS, MONTHS) if name in days), None)
     if family is None:
         family = [other for other in _some(pool.names, 20, rng) if len(other.split()) == len(name.split())]
         family = [other for other in family if other not in (*WEEKDAYS, *MONTHS)]
     others = [other for other in family if other not in text]
-    return text.replace(name, _one(others, rng)) if others else None
+    return text[: place.start()] + _one(others, rng) + text[place.end() :] if others else None
 
 
 def wrong_number(text: str, pool: Pool, rng: Random) -> str | None:
@@ -138,7 +144,7 @@ def extra_clause(text: str, pool: Pool, rng: Random) -> str | None:
         return None
     for other in _some(pool.texts, 10, rng):
         clause = _LAST_CLAUSE.search(other)
-        if clause:
+        if clause and other != text:
             return text[:-1] + clause.group()
     return None
 

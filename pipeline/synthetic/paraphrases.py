@@ -15,7 +15,7 @@ from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.params import require
 from pipeline.core.seeds import generator
 from pipeline.ratings.archives import local
-from pipeline.ratings.table_files import open_text
+from pipeline.ratings.text_lines import read_lines
 from pipeline.synthetic.graded import Sentence
 
 
@@ -49,19 +49,26 @@ class ParaphraseParams:
             raise ParamsError("grade.paraphrases.sources: two of them have the same name.")
 
 
+MOST_VERSIONS = 10
+"""Sentences with the same translation that are paired with each other, at most; the first of them."""
+
+
 @functools.lru_cache(maxsize=1)
 def paraphrased(params: ParaphraseParams, seed: int) -> Sequence[Sentence]:
-    """Sentences with a paraphrase and a translation, in random order, one to `longest` of the files' in each."""
+    """Sentences with a paraphrase and a translation, in random order, one to `longest` of a file's in each."""
     rng = generator(seed, "grade", "paraphrases")
-    found = [sentence for source in params.sources for sentence in _read(source, params, rng)]
-    order = [found[i] for i in rng.permutation(len(found))]
-    joined, start = [], 0
-    while start < len(order):
-        parts = order[start : start + int(rng.integers(1, params.longest + 1))]
-        start += len(parts)
+    found = [sentence for source in params.sources for sentence in _joined(_read(source, params, rng), params, rng)]
+    return [found[i] for i in rng.permutation(len(found))]
+
+
+def _joined(sentences: Sequence[Sentence], params: ParaphraseParams, rng: numpy.random.Generator) -> Iterator[Sentence]:
+    """`sentences` in random order, a drawn number of them put together at a time."""
+    order = [sentences[i] for i in rng.permutation(len(sentences))]
+    while order:
+        count = int(rng.integers(1, params.longest + 1))
+        parts, order = order[:count], order[count:]
         texts = (" ".join(getattr(part, side) for part in parts) for side in ("text", "paraphrase", "foreign"))
-        joined.append(Sentence(parts[0].id, *texts))
-    return joined
+        yield Sentence(parts[0].id, *texts)
 
 
 def overlap(one: str, other: str) -> float:
@@ -74,24 +81,25 @@ def overlap(one: str, other: str) -> float:
     return len(words & others) / max(1, len(words | others))
 
 
-def _read(source: ParallelSource, params: ParaphraseParams, rng: numpy.random.Generator) -> Iterator[Sentence]:
+def _read(source: ParallelSource, params: ParaphraseParams, rng: numpy.random.Generator) -> list[Sentence]:
     """Every two sentences of `source` with the same translation; which of the two is the reference is drawn."""
     file = local(source.path, source.sha256)
     versions: dict[str, list[str]] = {}
-    with open_text(file) as lines:
-        for number, line in enumerate(lines, start=1):
-            columns = line.rstrip("\r\n").split("\t")
-            if len(columns) < 2:
-                raise InputError(
-                    "needs two columns with a tab between them", file=file, line=number, value=line.strip()
-                )
-            text, foreign = (" ".join(column.split()) for column in columns[:2])
-            if len(text.split()) >= params.min_words and foreign:
-                versions.setdefault(foreign, []).append(text)
-    count = 0
+    for number, line in enumerate(read_lines(file), start=1):
+        columns = line.split("\t")
+        if not line:
+            continue
+        if len(columns) < 2:
+            raise InputError("needs two columns with a tab between them", file=file, line=number, value=line)
+        text, foreign = (" ".join(column.split()) for column in columns[:2])
+        if len(text.split()) >= params.min_words and foreign:
+            versions.setdefault(foreign, []).append(text)
+    found: list[Sentence] = []
     for foreign, texts in versions.items():
-        for pair in combinations(dict.fromkeys(texts), 2):
+        for pair in combinations(list(dict.fromkeys(texts))[:MOST_VERSIONS], 2):
             if overlap(*pair) <= params.max_overlap:
-                count += 1
                 first = int(rng.integers(2))
-                yield Sentence(f"{source.name}-{count}", pair[first], pair[1 - first], foreign)
+                found.append(Sentence(f"{source.name}-{len(found) + 1}", pair[first], pair[1 - first], foreign))
+    if not found:
+        raise InputError("has no two sentences with the same translation that differ enough", file=file)
+    return found

@@ -31,6 +31,9 @@ from pipeline.training.batching import BatchPlan
 from pipeline.training.loop import Schedule
 from pipeline.training.runs import finish, run, state_folder, write_counts, write_training
 
+MEANING = ("adequacy", "semantics")
+"""Aspects that a graded candidate says something about: one of another sentence is perfectly fluent."""
+
 
 @dataclass(frozen=True)
 class FinetuneParams:
@@ -39,7 +42,7 @@ class FinetuneParams:
     `ratings`: how many rated candidates train, drawn by the schedule's seed; None for all. `members`: runs that differ
     in the order of the batches and in dropout, whose weights are averaged. `probe`: penalty of the ridge regression
     whose solution the last layer starts from; None for a fresh one. `graded_share`: of the rows of a pass, graded
-    candidates; there are `graded_rows` of them at most, and the ratings are repeated so that the share holds.
+    candidates, `graded_rows` different ones at most; ratings, or they, are repeated so that the share holds.
     """
 
     aspects: tuple[str, ...]
@@ -62,7 +65,14 @@ class FinetuneParams:
         require(self.probe is None or self.probe > 0, "finetune.probe", "be above 0 or null", self.probe)
         distinct = 0 < len(self.aspects) == len(set(self.aspects))
         require(distinct, "finetune.aspects", "name at least one aspect, and none twice", list(self.aspects))
+        graded = self.graded_share == 0 or len(self.graded_aspects()) > 0
+        require(graded, "finetune.graded_share", f"be 0 without {' or '.join(MEANING)}", self.graded_share)
         self.schedule.check("finetune.schedule")
+
+    def graded_aspects(self) -> list[int]:
+        """Places of the aspects that graded candidates are graded for: those of MEANING, or the only one."""
+        named = [place for place, aspect in enumerate(self.aspects) if aspect in MEANING]
+        return [0] if len(self.aspects) == 1 else named
 
 
 @dataclass(frozen=True)
@@ -112,36 +122,49 @@ def read_rated(folder: Path, split: str, aspects: Sequence[str], limit: int | No
 
 @dataclass(frozen=True)
 class Lessons:
-    """What a run learns from: targets are float32 (pairs, aspects); `slots` numbers the pair of every row of a pass."""
+    """What a run learns from: targets are float32 (pairs, aspects); `slots` numbers the pair of every row of a pass.
+
+    `rows` counts the graded candidates that were read, `dropped` those that were not drawn.
+    """
 
     references: list[str]
     candidates: list[str]
     targets: numpy.ndarray
     slots: NDArray[numpy.int64]
+    rows: int = 0
+    dropped: int = 0
 
 
-def with_graded(rated: RatedPairs, graded: Path, share: float, most: int, seed: int) -> Lessons:
-    """The ratings, and graded candidates as `share` of a pass: `most` of them, drawn by `seed`, or fewer.
+def with_graded(rated: RatedPairs, graded: Path, params: FinetuneParams) -> Lessons:
+    """The ratings, and `params.graded_rows` graded candidates, or fewer, as `params.graded_share` of a pass.
 
-    A grade is placed by the mean and the standard deviation of each aspect's ratings.
+    The fewer are repeated, so that the share holds to within half a repetition. A grade is placed by the mean and the
+    standard deviation of the ratings, on every aspect of MEANING alone.
     """
-    ours = len(rated.references)
+    ours, share = len(rated.references), params.graded_share
     if not share:
         return Lessons(rated.references, rated.candidates, rated.ratings, numpy.arange(ours))
     rows = list(read_rows(graded, GRADED))
     if not rows:
         raise InputError("holds no graded candidate (finetune.graded_share asks for them)", file=graded)
-    count = min(most, len(rows))
-    copies = max(1, round(count * (1 - share) / (share * ours)))
-    count = min(count, max(1, round(copies * ours * share / (1 - share))))
-    drawn = [rows[i] for i in generator(seed, "graded").permutation(len(rows))[:count]]
-    steps = numpy.array([row["grade"] for row in drawn], numpy.float32)[:, None]
-    placed = numpy.nanmean(rated.ratings, axis=0) + numpy.nanstd(rated.ratings, axis=0) * steps
+    beside = ours * share / (1 - share)  # graded rows beside each rating once
+    copies = max(1, round(min(params.graded_rows, len(rows)) / beside))
+    count = min(params.graded_rows, len(rows), max(1, round(copies * beside)))
+    repeated = max(1, round(copies * beside / count))
+    drawn = [rows[i] for i in generator(params.schedule.seed, "graded").permutation(len(rows))[:count]]
+    steps = numpy.array([row["grade"] for row in drawn], numpy.float32)
+    targets = numpy.full((count, len(params.aspects)), numpy.nan, numpy.float32)
+    for column in params.graded_aspects():
+        known = rated.ratings[:, column][~numpy.isnan(rated.ratings[:, column])]
+        if len(known):
+            targets[:, column] = known.mean() + known.std() * steps
     return Lessons(
         rated.references + [row["reference"] for row in drawn],
         rated.candidates + [row["candidate"] for row in drawn],
-        numpy.concatenate([rated.ratings, placed.astype(numpy.float32)]),
-        numpy.concatenate([*[numpy.arange(ours)] * copies, ours + numpy.arange(count)]),
+        numpy.concatenate([rated.ratings, targets]),
+        numpy.concatenate([*[numpy.arange(ours)] * copies, *[ours + numpy.arange(count)] * repeated]),
+        len(rows),
+        len(rows) - count,
     )
 
 
@@ -181,14 +204,15 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
     held = read_rated(ratings, "validation", params.aspects)
     if not orders_something(held.ratings):
         raise InputError("validation needs at least two different ratings to choose the best checkpoint", file=ratings)
-    lessons = with_graded(train, graded, params.graded_share, params.graded_rows, params.schedule.seed)
+    lessons = with_graded(train, graded, params)
     encoded = encode_pairs(tokenizer, lessons.references, lessons.candidates, params.max_tokens)
     held_encoded = encode_pairs(tokenizer, held.references, held.candidates, params.max_tokens)
     targets = torch.tensor(lessons.targets)
     device = runtime.device()
     model.to(device)
     if params.probe is not None:
-        probe(model, encoded, lessons.targets, params.probe, params.batch_tokens)
+        rows_of_pass = encoded.take(lessons.slots)
+        probe(model, rows_of_pass, lessons.targets[lessons.slots], params.probe, params.batch_tokens)
     fresh = {name: weight.clone() for name, weight in model.state_dict().items()}
 
     def loss(model: torch.nn.Module, rows: list[int]) -> torch.Tensor:
@@ -219,11 +243,14 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
     assert isinstance(model, PreTrainedModel)
     save_metric(model, tokenizer, out)
     keep_heads(start, out)
-    graded_pairs = len(targets) - len(train.references)
-    facts |= {"pairs": len(train.references), "graded": graded_pairs, "pairs_validation": len(held.candidates)}
+    facts |= {"pairs": len(train.references), "pairs_validation": len(held.candidates)}
+    if params.graded_share:
+        share = float((lessons.slots >= len(train.references)).mean())
+        facts |= {"graded": lessons.rows - lessons.dropped, "graded_share": round(share, 4)}
     facts |= {"truncated": encoded.truncated, "padding_share": plan.padding_share}
     write_training(out, history, facts)
-    write_counts(out, train.rows + held.rows + graded_pairs, {**train.dropped, **held.dropped})
+    left = {"graded candidate not drawn": lessons.dropped} if lessons.dropped else {}
+    write_counts(out, train.rows + held.rows + lessons.rows, {**train.dropped, **held.dropped, **left})
     finish(state)
 
 

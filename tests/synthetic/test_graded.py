@@ -13,7 +13,7 @@ from pipeline.core.params import from_mapping
 from pipeline.core.records import GRADED, SEGMENTS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.synthetic.grade import GradeParams, ShardedGrades, grade_shard
-from pipeline.synthetic.graded import Kind, Pool, Sentence, candidate
+from pipeline.synthetic.graded import Kind, Pool, Sentence, candidate, names_in
 from pipeline.synthetic.paraphrases import ParaphraseParams, paraphrased
 
 TEXT = "On Monday the mayor of Lyon opened 14 schools, but he did not pay for three of them."
@@ -36,6 +36,12 @@ def test_a_wrong_name_is_another_of_its_family_or_of_the_pool() -> None:
     assert TEXT.replace("Lyon", "New York") not in texts  # as many words as before
 
 
+def test_names_are_whole_words_in_any_script_of_letters() -> None:
+    assert names_in("With José Dvořák, Ann met McDonald, BBC and Anna.") == ["José Dvořák", "Ann", "McDonald", "Anna"]
+    texts = made(Kind.WRONG_NAME, text="First Ann met Annette in May.")
+    assert "First Oslo met Annette in May." in texts and not any("Osloette" in str(text) for text in texts)
+
+
 def test_one_number_changes() -> None:
     texts = made(Kind.WRONG_NUMBER)
     assert {TEXT.replace("14", "94"), TEXT.replace("14", "10"), TEXT.replace("three", "hundred")} <= texts
@@ -46,7 +52,11 @@ def test_the_meaning_turns() -> None:
     assert made(Kind.NEGATED) == {TEXT.replace(" not", ""), TEXT.replace("opened", "closed")}
     assert made(Kind.NEGATED, text="He will win more.") == {"He will not win more.", "He will win less."}
     assert made(Kind.NEGATED, text="They can't win.") == {"They can win."}
-    assert made(Kind.NEGATED, text="Why did you win?") == {None}
+    assert made(Kind.NEGATED, text="Is he there?") == {None}
+    assert made(Kind.NEGATED, text="He did his work.") == {None}
+    assert made(Kind.NEGATED, text="I shan't go, it ain't right.") == {None}
+    assert made(Kind.NEGATED, text="Can't they go?") == {"Can they go?"}
+    assert made(Kind.NEGATED, text="Won't they go?") == {"Will they go?"}
     assert made(Kind.NEGATED, text="They didn’t win.") == {"They did win."}
 
 
@@ -89,16 +99,44 @@ def test_paraphrases_translate_the_same_sentence_and_differ_enough(tmp_path: Pat
         frozenset(("I saw a film.", "The film was seen.")),
     }
     assert {s.foreign for s in found} == {"Je vis"} and len({s.id for s in found}) == 2
-    joined = paraphrased(paraphrase_params(tmp_path / "fr.tsv.gz", longest=9), 3)
-    assert sum(s.foreign is not None and len(s.foreign.split()) // 2 for s in joined) == 2
+    other = [f"So say {i} of us.\tSo {i}\nThat is what {i} say.\tSo {i}" for i in range(9)]
+    (tmp_path / "de.tsv").write_text("\n\n".join(other) + "\n")
+    both = paraphrase_params(tmp_path / "fr.tsv.gz", tmp_path / "de.tsv", longest=4)
+    joined = paraphrased(both, 3)
+    assert max(str(s.foreign).count("So") for s in joined) > 1 and sum(str(s.foreign).count("So") for s in joined) == 9
+    for sentence in joined:
+        texts = (sentence.text, str(sentence.paraphrase), str(sentence.foreign))
+        numbers = [[word for word in text.split() if word.isdigit()] for text in texts]
+        assert numbers[0] == numbers[1] == numbers[2], "parts belong together"
+        assert not ("vis" in texts[2] and "So" in texts[2]), "one language"
     (tmp_path / "bad.tsv").write_text("one column\n")
     with pytest.raises(InputError, match=r"bad\.tsv, line 1: needs two columns"):
         paraphrased(paraphrase_params(tmp_path / "bad.tsv"), 1)
 
 
-def paraphrase_params(path: Path, longest: int = 1) -> ParaphraseParams:
-    source = {"name": "fr", "path": str(path), "sha256": None}
-    section = {"sources": [source], "min_words": 3, "max_overlap": 0.5, "longest": longest}
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x1f\x8b broken", "not a whole gzip file"),
+        (gzip.compress(b"caf\xe9 au lait ici\tx\n"), "line 1: not valid UTF-8"),
+        (gzip.compress(b"one two three\tx\n"), "has no two sentences with the same translation"),
+        (gzip.compress(b""), "has no two sentences with the same translation"),
+    ],
+)
+def test_parallel_text_that_is_no_good_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "x.tsv.gz").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        paraphrased(paraphrase_params(tmp_path / "x.tsv.gz"), 1)
+
+
+def test_many_versions_of_one_sentence_do_not_make_a_square_of_pairs(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("".join(f"a{i} b{i} c{i}\tx\n" for i in range(200)))
+    assert len(paraphrased(paraphrase_params(tmp_path / "x.tsv"), 1)) == 45
+
+
+def paraphrase_params(*paths: Path, longest: int = 1) -> ParaphraseParams:
+    sources = [{"name": path.name, "path": str(path), "sha256": None} for path in paths]
+    section = {"sources": sources, "min_words": 3, "max_overlap": 0.5, "longest": longest}
     return from_mapping(section, ParaphraseParams, "grade.paraphrases")
 
 
@@ -122,6 +160,9 @@ def test_a_shard_has_its_grades_and_accounts_for_every_attempt(tmp_path: Path) -
     assert {"paraphrase", "untranslated"}.isdisjoint(row["kind"] for row in found)
     assert {row["kind"] for row in found} >= {"identical", "half", "negated", "wrong_name", "empty"}
     assert grade_shard(0, [file], ShardedGrades(grade_params(), 1)).table.equals(outcome.table)
+    kinds = {kind.value: {"grade": 1.0, "weight": float(kind in ("half", "empty"))} for kind in Kind}
+    two = grade_shard(0, [file], ShardedGrades(grade_params(kinds=kinds), 1)).table.to_pylist()
+    assert {row["kind"] for row in two} == {"half", "empty"}
     few = grade_shard(0, [file], ShardedGrades(grade_params(segments=10), 2))
     assert few.rows_in == 5 * 4
 
@@ -129,8 +170,10 @@ def test_a_shard_has_its_grades_and_accounts_for_every_attempt(tmp_path: Path) -
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(ParamsError, match=r"grade\.kinds: must name identical, "):
         grade_params(kinds={"identical": {"grade": 1.0, "weight": 1.0}})
-    with pytest.raises(ParamsError, match=r"grade\.kinds\.empty\.weight: must be above 0"):
-        grade_params(kinds={kind.value: {"grade": 1.0, "weight": float(kind != "empty")} for kind in Kind})
+    with pytest.raises(ParamsError, match=r"grade\.kinds\.empty\.weight: must be 0 or more"):
+        grade_params(kinds={kind.value: {"grade": 1.0, "weight": 1.0 - 2.0 * (kind == "empty")} for kind in Kind})
+    with pytest.raises(ParamsError, match=r"grade\.kinds: must give a weight to a kind other than these"):
+        grade_params(kinds={kind.value: {"grade": 1.0, "weight": float(kind == "paraphrase")} for kind in Kind})
     with pytest.raises(ParamsError, match=r"grade\.draws"):
         grade_params(draws=0)
     with pytest.raises(ParamsError, match=r"grade\.segments"):

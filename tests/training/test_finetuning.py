@@ -157,22 +157,33 @@ def test_graded_candidates_have_their_share_of_a_pass_and_stand_on_the_scale_of_
     rows = [rating(f"t{i}", "train", "adequacy", "a cat " * i, i / 10) for i in range(6)]
     rated = read_rated(write(tmp_path / "ratings", rows), "train", ["adequacy"])
     graded = graded_in(tmp_path / "graded", 50)
-    lessons = with_graded(rated, graded, 0.25, 8, 1)
+    params = dataclasses.replace(PARAMS, graded_share=0.25, graded_rows=8)
+    lessons = with_graded(rated, graded, params)
     assert len(lessons.targets) == 6 + 8 and lessons.references[:6] == rated.references
+    assert (lessons.rows, lessons.dropped) == (50, 42)
     steps = [len(text.split()) for text in lessons.candidates[6:]]
     deviation = numpy.std([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
     numpy.testing.assert_allclose(lessons.targets[6:, 0], 0.25 + deviation * numpy.array(steps), rtol=1e-5)
     assert len(set(steps)) == 8 and steps != sorted(steps)
     assert sorted(lessons.slots.tolist()) == sorted([*range(6)] * 4 + list(range(6, 14)))
-    few = with_graded(rated, graded, 0.5, 3, 1)  # less than half of a pass: the ratings stand in it once
-    assert sorted(few.slots.tolist()) == list(range(9))
-    many = with_graded(rated, graded, 0.25, 3, 1)
-    assert len(many.slots) == 6 * 2 + 3 or len(many.slots) == 6 + 2
-    none = with_graded(rated, tmp_path / "absent", 0.0, 8, 1)
+    few = with_graded(rated, graded, dataclasses.replace(params, graded_share=0.5, graded_rows=3))
+    assert sorted(few.slots.tolist()) == sorted([*range(6)] + [6, 7, 8] * 2), "the graded ones are repeated"
+    none = with_graded(rated, tmp_path / "absent", PARAMS)
     assert none.slots.tolist() == list(range(6)) and none.targets is rated.ratings
     write_shard(tmp_path / "empty" / shard_name(0), table_of([], GRADED))
     with pytest.raises(InputError, match="empty: holds no graded candidate"):
-        with_graded(rated, tmp_path / "empty", 0.25, 8, 1)
+        with_graded(rated, tmp_path / "empty", params)
+
+
+def test_graded_candidates_are_graded_for_meaning_alone(tmp_path: Path) -> None:
+    rows = [rating(f"{i}/{a}", "train", a, "a cat " * i, i / 10) for i in range(6) for a in ("fluency", "adequacy")]
+    aspects = ("fluency", "adequacy", "semantics")
+    rated = read_rated(write(tmp_path / "ratings", rows), "train", aspects)
+    params = dataclasses.replace(PARAMS, aspects=aspects, graded_share=0.25)
+    targets = with_graded(rated, graded_in(tmp_path / "graded", 5), params).targets[6:]
+    assert numpy.isnan(targets).all(axis=0).tolist() == [True, False, True]  # semantics is not rated
+    with pytest.raises(ParamsError, match=r"finetune\.graded_share: must be 0 without adequacy or semantics"):
+        dataclasses.replace(params, aspects=("fluency", "grammar"))
 
 
 def test_fine_tuning_with_graded_candidates_counts_them(tmp_path: Path) -> None:
@@ -183,7 +194,10 @@ def test_fine_tuning_with_graded_candidates_counts_them(tmp_path: Path) -> None:
     finetune(params, start, folder, graded, tmp_path / "with")
     facts = [json.loads((tmp_path / name / "training.json").read_text()) for name in ("without", "with")]
     counts = [json.loads((tmp_path / name / "counts.json").read_text())["rows_out"] for name in ("without", "with")]
-    assert facts[0]["graded"] == 0 < facts[1]["graded"] == counts[1] - counts[0]
+    assert "graded" not in facts[0] and facts[1]["graded"] == counts[1] - counts[0] == 4
+    assert facts[1]["graded_share"] == 0.5
+    dropped = json.loads((tmp_path / "with" / "counts.json").read_text())["dropped"]
+    assert dropped["graded candidate not drawn"] == 1
     weights = [load_file(tmp_path / name / "model.safetensors") for name in ("without", "with")]
     assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
