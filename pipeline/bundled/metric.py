@@ -2,7 +2,8 @@
 
     python -m pipeline.bundled.metric --checkpoint models/finetune/all --ratings data/collect --out OUT
 
-The encoder's matrices are halved, the small rest is not. The scores of all rated pairs are compared before and after;
+Of several checkpoints that were trained from the same start the weights are averaged first (Wortsman et al. 2022). The
+encoder's matrices are halved, the small rest is not. The scores of all rated pairs are compared before and after;
 where one moves by more than 1e-3, nothing is stored. OUT is models/bundled/metric for the metric that is shipped.
 """
 
@@ -10,6 +11,7 @@ import argparse
 import json
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy
@@ -21,31 +23,46 @@ from pipeline.core.runtime import run_main
 from pipeline.core.shards import read_rows
 from pipeline.model.checkpoint import HEADS, TARGETS, load_metric, save_metric
 from pipeline.model.loading import load_tokenizer
-from pipeline.model.predict import predict
+from pipeline.model.pairs import encode_pairs
+from pipeline.model.predict import outputs
+from pipeline.training.finetuning import average
 
 LARGEST_CHANGE = 1e-3
 MAX_TOKENS, BATCH_TOKENS = 128, 8192
 
 
-def store(checkpoint: Path, ratings: Path, out: Path) -> float:
-    """Write `checkpoint` to `out` in half precision; the largest change of a score on the pairs of `ratings`."""
+def store(checkpoints: Sequence[Path], ratings: Path, out: Path) -> float:
+    """Write the mean of `checkpoints` to `out` in half precision; the largest change of a score on `ratings`' pairs."""
     pairs = dict.fromkeys((row["reference"], row["candidate"]) for row in read_rows(ratings, RATINGS))
     references, candidates = [z for z, _ in pairs], [c for _, c in pairs]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "metric"
-        save_metric(_halved(load_metric(checkpoint).cpu()), load_tokenizer(checkpoint), folder)
+        model, tokenizer = _mean(checkpoints), load_tokenizer(checkpoints[0])
+        encoded = encode_pairs(tokenizer, references, candidates, MAX_TOKENS)
+        before = outputs(model, encoded, BATCH_TOKENS)
+        save_metric(_halved(model.cpu()), tokenizer, folder)
         _set_dtype(folder / "config.json")
-        before, after = (predict(one, references, candidates, MAX_TOKENS, BATCH_TOKENS) for one in (checkpoint, folder))
+        after = outputs(load_metric(folder), encoded, BATCH_TOKENS)
         change = float(numpy.abs(before - after).max())
         if not change <= LARGEST_CHANGE:
             raise ModelError(
-                f"{checkpoint}: half precision changes a score by {change:.5f}, more than {LARGEST_CHANGE}."
+                f"{checkpoints[0]}: half precision changes a score by {change:.5f}, more than {LARGEST_CHANGE}."
             )
         for name in (HEADS, TARGETS):
-            if (checkpoint / name).exists():
-                shutil.copy(checkpoint / name, folder / name)
+            if (checkpoints[0] / name).exists():
+                shutil.copy(checkpoints[0] / name, folder / name)
         shutil.copytree(folder, out, dirs_exist_ok=True)
     return change
+
+
+def _mean(checkpoints: Sequence[Path]) -> PreTrainedModel:
+    models = [load_metric(checkpoint) for checkpoint in checkpoints]
+    states = [model.state_dict() for model in models]
+    for checkpoint, state in zip(checkpoints, states, strict=True):
+        if {n: w.shape for n, w in state.items()} != {n: w.shape for n, w in states[0].items()}:
+            raise ModelError(f"{checkpoint}: has other weights than {checkpoints[0]}, so they have no mean.")
+    models[0].load_state_dict(average(states))
+    return models[0]
 
 
 def _halved(model: PreTrainedModel) -> PreTrainedModel:
@@ -64,7 +81,8 @@ def _set_dtype(file: Path) -> None:
 def main() -> None:
     """Parse paths, store, and say how far scores moved."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("checkpoint", "ratings", "out"):
+    parser.add_argument("--checkpoint", type=Path, nargs="+", required=True)
+    for name in ("ratings", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     arguments = parser.parse_args()
     change = store(arguments.checkpoint, arguments.ratings, arguments.out)

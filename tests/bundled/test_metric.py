@@ -45,7 +45,7 @@ def project(tmp_path: Path) -> Path:
 def test_half_precision_keeps_the_scores(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metric, "MAX_TOKENS", 32)
     monkeypatch.setattr(metric, "LARGEST_CHANGE", 0.02)  # the tiny model's weights and scores are large
-    change = metric.store(project / "metric", project / "ratings", project / "out")
+    change = metric.store([project / "metric"], project / "ratings", project / "out")
     weights = load_file(project / "out" / "model.safetensors")
     assert {w.dtype for n, w in weights.items() if n.startswith("encoder.") and w.ndim == 2} == {torch.float16}
     assert weights["classifier.weight"].dtype == torch.float32
@@ -56,9 +56,26 @@ def test_half_precision_keeps_the_scores(project: Path, monkeypatch: pytest.Monk
         assert (project / "out" / name).read_bytes() == (project / "metric" / name).read_bytes()
 
 
+def test_several_checkpoints_are_averaged(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metric, "MAX_TOKENS", 32)
+    monkeypatch.setattr(metric, "LARGEST_CHANGE", 9.9)
+    encoder = project / "encoder"
+    other = new_metric(str(encoder), Head.ALIGNMENT, ["a"], 0.1, 5)
+    torch.nn.init.ones_(other.classifier.weight)
+    save_metric(other, load_tokenizer(encoder), project / "other")
+    metric.store([project / "metric", project / "other"], project / "ratings", project / "out")
+    one, two, mean = (load_file(project / name / "model.safetensors") for name in ("metric", "other", "out"))
+    expected = (one["classifier.weight"] + two["classifier.weight"]) / 2
+    assert torch.allclose(mean["classifier.weight"], expected)
+    wider = new_metric(str(encoder), Head.ALIGNMENT, ["a", "b"], 0.1, 5)
+    save_metric(wider, load_tokenizer(encoder), project / "wider")
+    with pytest.raises(ModelError, match="wider: has other weights than"):
+        metric.store([project / "metric", project / "wider"], project / "ratings", project / "out")
+
+
 def test_a_change_that_shows_stores_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metric, "MAX_TOKENS", 32)
     monkeypatch.setattr(metric, "LARGEST_CHANGE", 0.0)
     with pytest.raises(ModelError, match="half precision changes a score by "):
-        metric.store(project / "metric", project / "ratings", project / "out")
+        metric.store([project / "metric"], project / "ratings", project / "out")
     assert not (project / "out").exists()
