@@ -104,12 +104,12 @@ def _x_axis(frame: Frame, name: str) -> list[str]:
     return [*found, _text((frame.left + frame.width - frame.right) / 2, frame.height - 4, name, kind="axis-name")]
 
 
-def bars(groups: Sequence[str], series: Sequence[Sequence[Bar | None]], title: str) -> Markup:
-    """Grouped bars with intervals; `series[k][g]` is series k's bar in group g, None where there is none."""
+def bars(groups: Sequence[str], series: Sequence[Sequence[Bar | None]], title: str, room: int = 100) -> Markup:
+    """Grouped bars with intervals, `room` pixels a group; `series[k][g]` is series k's bar in group g, or None."""
     present = [bar for one in series for bar in one if bar is not None]
     top = max([0.0, *(bar.high for bar in present)])
     bottom = min([0.0, *(bar.low for bar in present)])
-    frame = Frame(max(420, 100 * len(groups)), 280, (0, len(groups)), (bottom, top * 1.05 or 1))
+    frame = Frame(max(420, room * len(groups)), 280, (0, len(groups)), (bottom, top * 1.05 or 1))
     width = 0.82 / max(1, len(series))
     body = _y_axis(frame)
     for g, group in enumerate(groups):

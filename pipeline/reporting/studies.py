@@ -208,7 +208,7 @@ def ablation_section(found: Ablation) -> dict[str, Any]:
             {
                 "heading": f"{corpus}, {aspect}",
                 "sentence": ablated(lines),
-                "chart": bars(shown, [[Bar(x, x, x) for x in gains]], f"Gain by variant, {corpus}, {aspect}"),
+                "chart": bars(shown, [[Bar(x, x, x) for x in gains]], f"Gain by variant, {corpus}, {aspect}", room=140),
                 "caption": "Kendall τ-b × 100 above no pre-training" if UNTRAINED in lines else "Kendall τ-b × 100",
                 "legend": [],
                 "columns": [name.removeprefix(TRAINED) for name in names],
