@@ -41,7 +41,7 @@ GOOD = {
     "resume": True,
 }
 
-KNOWN = "extract, perturb, label, pretrain, collect, finetune, evaluate, report"
+KNOWN = "extract, perturb, label, pretrain, collect, grade, finetune, evaluate, report"
 
 
 def write(folder: Path, text: str) -> Path:
