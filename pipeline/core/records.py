@@ -23,7 +23,7 @@ PAIRS = pyarrow.schema(
         _field("segment_id", _text),  # of z: pairs that share a reference share it
         _field("reference", _text),  # z
         _field("candidate", _text),  # z~
-        _field("technique", _text),  # mask_fill, backtranslate or system_output; word dropping keeps its parent's
+        _field("technique", _text),  # one of synthetic/attempt.Technique; word dropping keeps its parent's
         _field("pivot", _text, True),  # language code, such as "fr", where backtranslated
         _field("mask_style", _text, True),  # "random" or "span" where mask-filled
         _field("masks", _int, True),  # number of masks filled

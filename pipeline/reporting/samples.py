@@ -134,7 +134,12 @@ def techniques(pairs: Path) -> list[Technique]:
     ]
 
 
-TECHNIQUES = {"backtranslate": "backtranslation", "mask_fill": "mask filling", "system_output": "system output"}
+TECHNIQUES = {
+    "backtranslate": "backtranslation",
+    "mask_fill": "mask filling",
+    "system_output": "system output",
+    "translate": "translation of parallel text",
+}
 
 
 def _technique(row: Row) -> str:

@@ -12,7 +12,6 @@ from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 from pipeline.core.shards import list_shards
 from pipeline.core.work import Job, file_hash, run_job
-from pipeline.ratings.archives import local
 from pipeline.synthetic.grade import GradeParams, ShardedGrades, grade_shard
 
 
@@ -31,7 +30,7 @@ def main() -> None:
 def make_job(params: GradeParams, segments: Path) -> Job:
     """The work of the stage; the bytes of the parallel text are part of every shard's fingerprint."""
     shards = list_shards(segments)
-    files = [local(source.path, source.sha256) for source in params.paraphrases.sources]
+    files = [source.file() for source in params.paraphrases.sources]
     return Job(
         module="pipeline.stages.grade",
         function=grade_shard,

@@ -1,4 +1,4 @@
-"""Make sentence pairs out of segments (section 4.1): mask-filling, backtranslation, word dropping; system outputs.
+"""Make sentence pairs out of segments (section 4.1): mask-filling, backtranslation, word dropping; and beyond.
 
     python -m pipeline.stages.perturb --params params.yaml --segments data/extract --out data/perturb
 
@@ -13,7 +13,6 @@ from pipeline.core.runtime import run_main
 from pipeline.core.shards import list_shards
 from pipeline.core.work import Job, file_hash, run_job
 from pipeline.model.locate import locate
-from pipeline.ratings.archives import local
 from pipeline.synthetic.perturb import PerturbParams, ShardedParams, perturb_shard
 
 
@@ -30,11 +29,12 @@ def main() -> None:
 
 
 def make_job(params: PerturbParams, segments: Path) -> Job:
-    """The work of the stage; the bytes of models and outputs are part of every shard's fingerprint."""
+    """The work of the stage; the bytes of models and texts are part of every shard's fingerprint."""
     shards = list_shards(segments)
     files = [locate(name) for name in params.models()]
-    if params.system_outputs.pairs:
-        files += [local(source.path, source.sha256) for source in params.system_outputs.sources]
+    for technique in (params.system_outputs, params.translate):
+        if technique.pairs:
+            files += [source.file() for source in technique.sources]
     return Job(
         module="pipeline.stages.perturb",
         function=perturb_shard,

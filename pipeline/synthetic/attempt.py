@@ -25,6 +25,7 @@ class Technique(enum.StrEnum):
     MASK_FILL = "mask_fill"
     BACKTRANSLATE = "backtranslate"
     SYSTEM_OUTPUT = "system_output"
+    TRANSLATE = "translate"
 
 
 class MaskStyle(enum.StrEnum):

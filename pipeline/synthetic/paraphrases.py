@@ -11,31 +11,21 @@ from itertools import combinations
 
 import numpy
 
-from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.errors import InputError
 from pipeline.core.params import require
 from pipeline.core.seeds import generator
-from pipeline.ratings.archives import local
-from pipeline.ratings.text_lines import read_lines
 from pipeline.synthetic.graded import Sentence
-
-
-@dataclass(frozen=True)
-class ParallelSource:
-    """A text file, gzipped or not, with a sentence of the metric's language, a tab, and its translation in each line.
-
-    Further columns are not read; `name` begins the ids of its sentences.
-    """
-
-    name: str
-    path: str
-    sha256: str | None
+from pipeline.synthetic.sources import TextSource, hold_distinct, parallel_sentences
 
 
 @dataclass(frozen=True)
 class ParaphraseParams:
-    """`max_overlap`: share of two sentences' distinct words that both hold, at most; up to `longest` are joined."""
+    """`sources` are parallel text; up to `longest` sentences are joined.
 
-    sources: tuple[ParallelSource, ...]
+    `max_overlap`: share of two sentences' distinct words that both hold, at most.
+    """
+
+    sources: tuple[TextSource, ...]
     min_words: int
     max_overlap: float
     longest: int
@@ -44,9 +34,7 @@ class ParaphraseParams:
         require(self.min_words > 0, "grade.paraphrases.min_words", "be at least 1", self.min_words)
         require(self.longest > 0, "grade.paraphrases.longest", "be at least 1", self.longest)
         require(0 < self.max_overlap <= 1, "grade.paraphrases.max_overlap", "lie between 0 and 1", self.max_overlap)
-        names = [source.name for source in self.sources]
-        if len(set(names)) < len(names):
-            raise ParamsError("grade.paraphrases.sources: two of them have the same name.")
+        hold_distinct("grade.paraphrases.sources", self.sources)
 
 
 MOST_VERSIONS = 10
@@ -81,17 +69,10 @@ def overlap(one: str, other: str) -> float:
     return len(words & others) / max(1, len(words | others))
 
 
-def _read(source: ParallelSource, params: ParaphraseParams, rng: numpy.random.Generator) -> list[Sentence]:
+def _read(source: TextSource, params: ParaphraseParams, rng: numpy.random.Generator) -> list[Sentence]:
     """Every two sentences of `source` with the same translation; which of the two is the reference is drawn."""
-    file = local(source.path, source.sha256)
     versions: dict[str, list[str]] = {}
-    for number, line in enumerate(read_lines(file), start=1):
-        columns = line.split("\t")
-        if not line:
-            continue
-        if len(columns) < 2:
-            raise InputError("needs two columns with a tab between them", file=file, line=number, value=line)
-        text, foreign = (" ".join(column.split()) for column in columns[:2])
+    for text, foreign in parallel_sentences(source):
         if len(text.split()) >= params.min_words and foreign:
             versions.setdefault(foreign, []).append(text)
     found: list[Sentence] = []
@@ -101,5 +82,5 @@ def _read(source: ParallelSource, params: ParaphraseParams, rng: numpy.random.Ge
                 first = int(rng.integers(2))
                 found.append(Sentence(f"{source.name}-{len(found) + 1}", pair[first], pair[1 - first], foreign))
     if not found:
-        raise InputError("has no two sentences with the same translation that differ enough", file=file)
+        raise InputError("has no two sentences with the same translation that differ enough", file=source.file())
     return found

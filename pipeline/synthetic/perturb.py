@@ -1,6 +1,7 @@
 """All pairs of one shard of segments (section 4.1): mask-filling, backtranslation, then word dropping.
 
-Outputs of real systems, where there are any, are dealt out among the shards before words are dropped. A pair that
+Outputs of real systems and translations of parallel text, where there are any, are dealt out among the shards before
+words are dropped. A pair that
 repeats another of its shard, or whose candidate equals its reference, is dropped and counted.
 """
 
@@ -16,10 +17,11 @@ from pipeline.core.records import PAIRS, SEGMENTS
 from pipeline.core.seeds import generator
 from pipeline.core.shards import read_shard, table_of
 from pipeline.core.work import Outcome
-from pipeline.synthetic.attempt import Reason, chosen, pair
+from pipeline.synthetic.attempt import Attempt, Reason, chosen, pair
 from pipeline.synthetic.backtranslate import BacktranslateParams, backtranslate
 from pipeline.synthetic.mask_fill import MaskFillParams, mask_fill
 from pipeline.synthetic.system_outputs import SystemOutputsParams, drawn
+from pipeline.synthetic.translate import TranslateParams, sentences, translate
 from pipeline.synthetic.word_drop import WordDropParams, drop_words
 
 Row = dict[str, Any]
@@ -33,17 +35,20 @@ class PerturbParams:
     mask_fill: MaskFillParams
     backtranslate: BacktranslateParams
     system_outputs: SystemOutputsParams
+    translate: TranslateParams
     word_drop: WordDropParams
 
     def models(self) -> list[str]:
         """Names of all models that the pairs depend on, each once."""
-        pivots = self.backtranslate.pivots.values()
-        return sorted({self.mask_fill.model} | {name for pivot in pivots for name in (pivot.to, pivot.back)})
+        names = {name for pivot in self.backtranslate.pivots.values() for name in (pivot.to, pivot.back)}
+        if self.translate.pairs:
+            names |= {source.model for source in self.translate.sources}
+        return sorted({self.mask_fill.model} | names)
 
 
 @dataclass(frozen=True)
 class ShardedParams:
-    """What a shard is made by: the stage's params, and the number of shards that share the system outputs."""
+    """What a shard is made by: the stage's params, and the number of shards that share the texts from elsewhere."""
 
     perturb: PerturbParams
     shards: int
@@ -56,6 +61,13 @@ class Pairs:
         self.rows: list[Row] = []
         self.dropped: Counter[str] = Counter()
         self._seen: set[tuple[str, str]] = set()
+
+    def attempted(self, segment_id: str, reference: str, attempt: Attempt) -> None:
+        """Keep what came of `attempt`, or count why nothing did."""
+        if attempt.reason is None:
+            self.add(pair(segment_id, reference, attempt))
+        else:
+            self.dropped[attempt.reason.value] += 1
 
     def add(self, row: Row) -> None:
         """Keep `row`, unless it teaches nothing new."""
@@ -78,18 +90,18 @@ def perturb_shard(index: int, inputs: Sequence[Path], sharded: ShardedParams) ->
     attempts = mask_fill(texts, params.mask_fill, generator(params.seed, "perturb", index, "mask_fill"))
     attempts += backtranslate(texts, params.backtranslate, generator(params.seed, "perturb", index, "backtranslate"))
     for attempt in attempts:
-        if attempt.reason is None:
-            segment = segments[attempt.segment]
-            pairs.add(pair(segment["segment_id"], segment["text"], attempt))
-        else:
-            pairs.dropped[attempt.reason.value] += 1
+        segment = segments[attempt.segment]
+        pairs.attempted(segment["segment_id"], segment["text"], attempt)
     outputs = drawn(params.system_outputs, params.seed)[index :: sharded.shards]
     for row in outputs:
         pairs.add(row)
+    parallel = sentences(params.translate, params.seed)[index :: sharded.shards]
+    for sentence, attempt in zip(parallel, translate(parallel, params.translate), strict=True):
+        pairs.attempted(sentence.id, sentence.reference, attempt)
     copies = shortened(pairs.rows, params.word_drop.share, generator(params.seed, "perturb", index, "word_drop"))
     for copy in copies:
         pairs.add(copy)
-    total = len(attempts) + len(outputs) + len(copies)
+    total = len(attempts) + len(outputs) + len(parallel) + len(copies)
     return Outcome(table_of(pairs.rows, PAIRS), total, len(pairs.rows), dict(sorted(pairs.dropped.items())))
 
 

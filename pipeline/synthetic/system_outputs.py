@@ -11,37 +11,29 @@ from typing import Any
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.seeds import generator
-from pipeline.ratings.archives import local
 from pipeline.ratings.table_files import read_table, table_files
 from pipeline.synthetic.attempt import Attempt, Technique, hold_within, pair
+from pipeline.synthetic.sources import TextSource, hold_distinct
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class OutputsSource:
-    """A table, or a folder of tables, with the columns `reference` and `candidate`; `name` begins its pairs' ids."""
-
-    name: str
-    path: str
-    sha256: str | None
-
-
-@dataclass(frozen=True)
 class SystemOutputsParams:
-    """`pairs` of them are drawn from all sources together, 0 for none; a side longer than `max_words` is left out."""
+    """`pairs` of them are drawn from all sources together, 0 for none; a side longer than `max_words` is left out.
 
-    sources: tuple[OutputsSource, ...]
+    A source is a table, or a folder of tables, with the columns `reference` and `candidate`.
+    """
+
+    sources: tuple[TextSource, ...]
     pairs: int
     max_words: int
 
     def __post_init__(self) -> None:
         hold_within("perturb.system_outputs.pairs", self.pairs, 0)
         hold_within("perturb.system_outputs.max_words", self.max_words, 1)
-        names = [source.name for source in self.sources]
-        if len(set(names)) < len(names):
-            raise ParamsError(f"perturb.system_outputs.sources: two of them are called {max(names, key=names.count)}.")
-        if self.pairs and not names:
+        hold_distinct("perturb.system_outputs.sources", self.sources)
+        if self.pairs and not self.sources:
             raise ParamsError(f"perturb.system_outputs.pairs: is {self.pairs}, but there are no sources.")
 
 
@@ -60,12 +52,12 @@ def drawn(params: SystemOutputsParams, seed: int) -> Sequence[Row]:
     return [rows[i] for i in order]
 
 
-def _read(source: OutputsSource, max_words: int) -> list[Row]:
+def _read(source: TextSource, max_words: int) -> list[Row]:
     """All usable rows of one source, the first of equal pairs alone."""
     references: dict[str, int] = {}
     found: dict[tuple[str, str], Row] = {}
     number = 0
-    for file in table_files(local(source.path, source.sha256)):
+    for file in table_files(source.file()):
         for line, columns in read_table(file, ["reference", "candidate"]):
             number += 1
             texts = columns["reference"], columns["candidate"]

@@ -13,12 +13,14 @@ from pipeline.core.errors import InputError, ModelError, ParamsError
 from pipeline.core.params import from_mapping
 from pipeline.core.records import PAIRS, SEGMENTS
 from pipeline.core.shards import list_shards, read_rows, read_shard, shard_name, table_of, write_shard
+from pipeline.model.translation import load_translator
 from pipeline.stages.perturb import main, make_job
 from pipeline.synthetic import perturb
 from pipeline.synthetic.attempt import Attempt, Technique
 from pipeline.synthetic.mask_fill import MaskFillParams
 from pipeline.synthetic.perturb import PerturbParams, ShardedParams, perturb_shard
 from pipeline.synthetic.system_outputs import drawn
+from pipeline.synthetic.translate import sentences
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,15 @@ def section(tmp_path_factory):
             "batch_sentences": 8,
         },
         "system_outputs": {"sources": [], "pairs": 0, "max_words": 60},
+        "translate": {
+            "sources": [],
+            "pairs": 0,
+            "language": "en",
+            "min_words": 2,
+            "max_words": 60,
+            "beam_width": 1,
+            "batch_sentences": 8,
+        },
         "word_drop": {"share": 0.3},
     }
 
@@ -207,6 +218,87 @@ def test_other_system_outputs_make_other_shards(project, with_outputs):
     before = make_job(with_outputs, project / "segments").extra
     (project / "outputs.tsv").write_text(OUTPUTS.replace("bark", "howl"))
     assert make_job(with_outputs, project / "segments").extra != before
+
+
+PARALLEL = """The cat sat.\tLe chat dort.
+Yes.\tOui.
+The cat sat.\tLe chat est assis.
+Dogs bark.\tLes chiens aboient.\tcolumns that nobody reads
+
+A  cat slept.\tUn chat dort.
+Many words here.\t \tTatoeba
+Far too many words stand here.\tTrop.
+"""
+
+
+@pytest.fixture
+def parallel(project, section):
+    """The section with three sentences to translate: equal, short, long and void ones are left out."""
+    (project / "parallel.tsv").write_text(PARALLEL)
+    sentences.cache_clear()
+    model = section["backtranslate"]["pivots"]["fr"]["back"]
+    source = {"name": "fr", "path": "parallel.tsv", "sha256": None, "model": model}
+    return {**section["translate"], "sources": [source], "pairs": 10, "max_words": 5}
+
+
+@pytest.fixture
+def with_parallel(section, parallel):
+    return from_mapping({**section, "translate": parallel}, PerturbParams, "perturb")
+
+
+def test_parallel_text_is_dealt_out_among_the_shards_and_translated(project, with_parallel):
+    translator = load_translator(with_parallel.translate.sources[0].model)
+    rows = []
+    for index, shard in enumerate(list_shards(project / "segments")):
+        outcome = made(index, [shard], with_parallel)
+        assert outcome.rows_in == outcome.rows_out + sum(outcome.dropped.values())
+        rows += [r for r in outcome.table.to_pylist() if r["technique"] == "translate" and r["parent_id"] is None]
+    made_of = {"The cat sat.": ("fr-1", "Le chat dort."), "A cat slept.": ("fr-5", "Un chat dort.")}
+    made_of["Dogs bark."] = ("fr-4", "Les chiens aboient.")
+    expected = []
+    for reference, (segment, foreign) in made_of.items():
+        candidate = translator.translate([foreign], "en", 1, 8)[0]
+        if candidate not in ("", reference):
+            expected.append((f"{segment}/translation", segment, reference, candidate))
+    assert expected
+    assert sorted((r["pair_id"], r["segment_id"], r["reference"], r["candidate"]) for r in rows) == sorted(expected)
+
+
+def test_as_many_sentences_are_drawn_as_asked(with_parallel):
+    fewer = dataclasses.replace(with_parallel.translate, pairs=2)
+    assert [s.id for s in sentences(fewer, 1)] == [s.id for s in sentences(with_parallel.translate, 1)][:2]
+    assert sentences(dataclasses.replace(fewer, pairs=0), 1) == []
+
+
+def test_a_sentence_too_long_for_the_translator_is_counted(project, with_parallel):
+    (project / "parallel.tsv").write_text("The cat sat.\t" + "chat " * 10_000)
+    assert made(0, list_shards(project / "segments")[:1], with_parallel).dropped["too_long"] == 1
+
+
+def test_other_parallel_text_makes_other_shards(project, with_parallel):
+    before = make_job(with_parallel, project / "segments").extra
+    (project / "parallel.tsv").write_text(PARALLEL.replace("bark", "howl"))
+    assert make_job(with_parallel, project / "segments").extra != before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sources": []}, "perturb.translate.pairs: is 10, but there are no sources"),
+        ({"pairs": -1}, "perturb.translate.pairs: must be at least 0, not -1"),
+        ({"min_words": 9}, "perturb.translate.max_words: must be at least 9, not 5"),
+        ({"beam_width": 0}, "perturb.translate.beam_width: must be at least 1"),
+    ],
+)
+def test_bad_parallel_text_is_named(project, section, parallel, change, message):
+    with pytest.raises(ParamsError, match=message):
+        run(project, {**section, "translate": {**parallel, **change}})
+
+
+def test_parallel_text_without_a_translation_names_the_line(project, with_parallel):
+    (project / "parallel.tsv").write_text("The cat sat.\tLe chat dort.\nDogs bark.\n")
+    with pytest.raises(InputError, match=r"parallel.tsv.*line 2"):
+        made(0, list_shards(project / "segments")[:1], with_parallel)
 
 
 @pytest.mark.parametrize(
