@@ -80,6 +80,8 @@ RATINGS = pyarrow.schema(
         _field("raw", pyarrow.float64(), True),  # the judges' own scale, 0-100 in WMT, higher is better
         _field("z", pyarrow.float64(), True),  # standardised by judge
         _field("score", pyarrow.float64()),  # the training target: z where known, else raw divided by its scale
+        # What else the corpus says of the candidate: name of a metric -> its score, higher is better (TER is negated).
+        _field("published", pyarrow.map_(_text, pyarrow.float64()), True),
     ]
 )
 

@@ -5,6 +5,9 @@ import enum
 TRAINED = "bleurt/"
 """Prefix of the trained metrics: "bleurt/all" is the checkpoint of the variant "all"."""
 
+PUBLISHED = "published/"
+"""Prefix of the metrics whose scores came with the ratings: "published/bleu"."""
+
 UNTRAINED = f"{TRAINED}none"
 """The trained metric that was fine-tuned without pre-training."""
 

@@ -66,11 +66,21 @@ Measurements = dict[Key, Measured]
 
 
 def group_rows(rows: Sequence[dict[str, Any]], scores: dict[str, dict[str, float]]) -> list[Group]:
-    """Test rows by (corpus, aspect, language pair), sorted; `scores` maps metric -> rating_id -> score."""
+    """Test rows by (corpus, aspect, language pair), sorted; `scores` maps metric -> rating_id -> score.
+
+    A metric takes part in the corpora of which it scored every row.
+    """
     found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    lacking: dict[str, set[str]] = {}
     for row in rows:
         found.setdefault((row["corpus"], row["aspect"], row["language_pair"] or NO_PAIR), []).append(row)
-    return [_group(key, members, scores) for key, members in sorted(found.items())]
+        lacking.setdefault(row["corpus"], set()).update(
+            m for m, known in scores.items() if row["rating_id"] not in known
+        )
+    return [
+        _group(key, members, {metric: known for metric, known in scores.items() if metric not in lacking[key[0]]})
+        for key, members in sorted(found.items())
+    ]
 
 
 def _group(key: tuple[str, str, str], rows: list[dict[str, Any]], scores: dict[str, dict[str, float]]) -> Group:

@@ -141,6 +141,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "raw": rating.raw,
         "z": rating.z,
         "score": rating.score,
+        "published": rating.published or None,
     }
 
 

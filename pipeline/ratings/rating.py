@@ -33,6 +33,8 @@ class Rating:
     raw: float | None
     z: float | None
     score: float
+    published: tuple[tuple[str, float], ...] = ()
+    """(name, score) of the metrics whose scores came with the rating, higher is better."""
 
 
 @dataclass(frozen=True)

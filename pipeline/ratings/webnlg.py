@@ -1,10 +1,10 @@
 """WebNLG 2017's human evaluation (paper, section 5.3): 9 systems over 223 inputs, three aspects each.
 
-`all_data_final_averaged.csv` has a row for each candidate: `mr` (the input triples), `team`, `text`, and the mean
-ratings `fluency`, `grammar`, `semantics` from 1 to 3. `MRs.txt`, `sample-ids.txt` and `gold-sample-reference{N}.lex`
-are parallel, one line an input, an empty line where an input has fewer references. A candidate makes one row for each
-aspect, rating_id "<corpus>/<id>/<aspect>"; `segment` is the input's id, `source` the triples, so that splits never
-share an input, unless a corpus is split by system.
+`all_data_final_averaged.csv` has a row for each candidate: `mr` (the input triples), `team`, `text`, the mean ratings
+`fluency`, `grammar`, `semantics` from 1 to 3, and the scores `bleu`, `meteor`, `ter`. `MRs.txt`, `sample-ids.txt` and
+`gold-sample-reference{N}.lex` are parallel, one line an input, an empty line where an input has fewer references. A
+candidate makes one row for each aspect, rating_id "<corpus>/<id>/<aspect>"; `segment` is the input's id, `source` the
+triples, so that splits never share an input, unless a corpus is split by system.
 
 As in the paper, people's own texts (the team `webnlg`) and void predictions are left out, and counted: where a system
 gave nothing the file has an empty text, or "null" (168 rows of `vietnam`). What is left are 4,772 pairs of a candidate
@@ -18,7 +18,7 @@ from pathlib import Path
 from pipeline.core.errors import InputError
 from pipeline.ratings.file_index import FileIndex, open_parts
 from pipeline.ratings.own import scaled_number, text
-from pipeline.ratings.params import Corpus, Part
+from pipeline.ratings.params import Corpus
 from pipeline.ratings.rating import OTHER_PAIR, Loaded, Rating, chosen
 from pipeline.ratings.table_files import Row, read_table
 from pipeline.ratings.text_lines import check_same_length, number, read_lines
@@ -41,20 +41,6 @@ class Input:
     references: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class PublishedScores:
-    """What WebNLG published for a candidate: BLEU and METEOR (0-1, higher is better), TER (percent, lower is better).
-
-    `category` is the DBpedia category, `seen` whether WebNLG's training data held it.
-    """
-
-    bleu: float
-    meteor: float
-    ter: float
-    category: str
-    seen: bool
-
-
 def load_webnlg(corpus: Corpus) -> Loaded:
     """Three rows a system's candidate, in the order of the file; a `language_pairs` without "*" drops them all."""
     index = open_parts(corpus.parts, ARCHIVES)
@@ -64,7 +50,7 @@ def load_webnlg(corpus: Corpus) -> Loaded:
     loaded = Loaded([], Counter())
     assert corpus.scale is not None, "params hold webnlg to a scale"
     ids: set[str] = set()
-    for line, row in read_table(file, ("id", "mr", "team", "text", *ASPECTS)):
+    for line, row in read_table(file, ("id", "mr", "team", "text", *ASPECTS, *PUBLISHED)):
         if row["id"] in ids:
             raise InputError("id stands twice", file=file, line=line, value=row["id"])
         ids.add(row["id"])
@@ -86,14 +72,10 @@ def _reason(row: Row, corpus: Corpus) -> str | None:
     return NO_OUTPUT if row["text"].strip() in VOID else None
 
 
-def read_published(path: str) -> dict[str, PublishedScores]:
-    """What WebNLG published, by the id that stands in rating_id between corpus and aspect."""
-    file = _file(open_parts([Part(path, None)], ARCHIVES), RATED, path)
-    found = {}
-    for line, row in read_table(file, ("id", "category", "type", *PUBLISHED)):
-        bleu, meteor, ter = (number(row[name], name, file, line) for name in PUBLISHED)
-        found[row["id"]] = PublishedScores(bleu, meteor, ter, row["category"], row["type"] == "seen")
-    return found
+def _published(row: Row, file: Path, line: int) -> tuple[tuple[str, float], ...]:
+    """What WebNLG published for a candidate: BLEU and METEOR, 0-1; TER, percent, lower is better, comes out negated."""
+    scores = {name: number(row[name], name, file, line) for name in PUBLISHED}
+    return tuple({**scores, "ter": -scores["ter"]}.items())
 
 
 def _ratings(row: Row, inputs: dict[str, Input], scale: float, file: Path, line: int) -> list[Rating]:
@@ -102,6 +84,7 @@ def _ratings(row: Row, inputs: dict[str, Input], scale: float, file: Path, line:
         raise InputError("mr is not in MRs.txt", file=file, line=line, value=source)
     reference, *others = inputs[source].references
     candidate = text(row["text"], "text", file, line)
+    published = _published(row, file, line)
     raw = {aspect: scaled_number(row[aspect], aspect, scale, file, line) for aspect in ASPECTS}
     return [
         Rating(
@@ -118,6 +101,7 @@ def _ratings(row: Row, inputs: dict[str, Input], scale: float, file: Path, line:
             raw=raw[aspect],
             z=None,
             score=raw[aspect] / scale,
+            published=published,
         )
         for aspect in ASPECTS
     ]

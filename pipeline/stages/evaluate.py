@@ -21,11 +21,13 @@ from pipeline.core.work import Job, run_job, write_json
 from pipeline.evaluation.baselines import signature
 from pipeline.evaluation.comparison import compare
 from pipeline.evaluation.layer import best_layer
-from pipeline.evaluation.names import ENCODED, TRAINED, Baseline
+from pipeline.evaluation.names import ENCODED, PUBLISHED, TRAINED, Baseline
 from pipeline.evaluation.predictions import ScoringParams, read_test_rows, score_metric
 from pipeline.evaluation.tables import Group, agreement_rows, group_rows, left_out, measure
 from pipeline.model.loading import check_max_tokens, load_config, load_tokenizer
 from pipeline.model.locate import locate
+
+CAME_ALONG = "as published with the ratings"
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,14 @@ def evaluate(params: EvaluateParams, variants: list[str], ratings: Path, metrics
     scores: dict[str, dict[str, float]] = {name: {} for name in job.params.metrics}
     for row in read_rows(out / "predictions", PREDICTIONS):
         scores[row["metric"]][row["rating_id"]] = row["score"]
-    groups = group_rows(read_test_rows(list_shards(ratings)), scores)
+    rows = read_test_rows(list_shards(ratings))
+    for row in rows:
+        for name, score in row["published"] or ():
+            scores.setdefault(f"{PUBLISHED}{name}", {})[row["rating_id"]] = score
+    groups = group_rows(rows, scores)
     measured = measure(groups, params.resamples, params.darr_gap, params.seed)
-    rows = agreement_rows(measured, params.confidence)
-    write_shard(out / "agreement" / shard_name(0), table_of(rows, AGREEMENT))
+    agreement = agreement_rows(measured, params.confidence)
+    write_shard(out / "agreement" / shard_name(0), table_of(agreement, AGREEMENT))
     records = compare(
         groups, measured, permutations=params.permutations, confidence=params.confidence, seed=params.seed
     )
@@ -154,9 +160,10 @@ def _method(params: EvaluateParams, scoring: ScoringParams, groups: list[Group])
         if (reason := left_out(g)) is not None
     ]
     years = {group.corpus: group.year for group in groups}
+    published = sorted({metric for group in groups for metric in group.scores if metric.startswith(PUBLISHED)})
     return {
         "settings": settings,
-        "signatures": _signatures(params, scoring),
+        "signatures": _signatures(params, scoring) | dict.fromkeys(published, CAME_ALONG),
         "left_out": reasons,
         "years": years,
     }

@@ -50,6 +50,19 @@ def test_values_by_pair_and_their_average() -> None:
     assert found[Key("wmt18", "adequacy", "bleurt/all", "average", "kendall")].count == 10
 
 
+def test_a_metric_takes_part_where_it_scored_every_row_of_the_corpus() -> None:
+    other = [rated(20 + i, pair, h, corpus="mine") for i, (pair, h) in enumerate([("de-en", 1.0), ("cs-en", 2.0)])]
+    known = {row["rating_id"]: 1.0 for row in other}
+    scores = {"constant": SCORES["constant"] | known, "one": known, "half": {"r20": 1.0, **SCORES["constant"]}}
+    took_part = {(group.corpus, group.language_pair): set(group.scores) for group in group_rows(ROWS + other, scores)}
+    assert took_part == {
+        ("mine", "cs-en"): {"constant", "one"},
+        ("mine", "de-en"): {"constant", "one"},
+        ("wmt18", "cs-en"): {"constant", "half"},
+        ("wmt18", "de-en"): {"constant", "half"},
+    }
+
+
 def test_an_undefined_pair_leaves_the_average_undefined() -> None:
     rows = agreement_rows(measure(group_rows(ROWS, SCORES), 50, 25.0, seed=1), 0.9)
     constant = [row for row in rows if row["metric"] == "constant"]

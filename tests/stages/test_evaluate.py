@@ -135,6 +135,20 @@ def test_writes_predictions_agreement_and_comparisons(project: Path) -> None:
     )
 
 
+def test_scores_that_came_with_the_ratings_are_measured_too(project: Path) -> None:
+    for shard in list_shards(Path("collect")):
+        rows = [row | {"published": [("ter", row["score"])]} for row in read_shard(shard, RATINGS).to_pylist()]
+        write_shard(shard, table_of(rows, RATINGS))
+    out = run("evaluate", ["none"], baselines=["sentbleu"])
+    agreement = {(r["metric"], r["statistic"]): r for r in read_rows(out / "agreement", AGREEMENT)}
+    assert agreement["published/ter", "kendall"]["value"] == pytest.approx(1.0)
+    (best,) = [r for r in json.loads((out / "significance.json").read_text()) if r["role"] == "best baseline"]
+    assert best["against"] == "published/ter"
+    signatures = json.loads((out / "method.json").read_text())["signatures"]
+    assert signatures["published/ter"] == "as published with the ratings"
+    assert {row["metric"] for row in read_rows(out / "predictions", PREDICTIONS)} == {"bleurt/none", "sentbleu"}
+
+
 def test_bertscore_takes_the_layer_that_is_best_on_validation(project: Path) -> None:
     rows = [row for row in read_rows(Path("collect"), RATINGS) if row["split"] == "validation"]
     taus = layer_kendalls(str(project / "finetune" / "all"), rows, 64)
