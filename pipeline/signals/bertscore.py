@@ -25,7 +25,8 @@ from torch.nn.utils.rnn import pad_sequence
 from pipeline.core.errors import ParamsError
 from pipeline.core.runtime import device
 from pipeline.model.locate import locate
-from pipeline.signals.transformer import Encoded, Transformer, length_batches, load_encoder
+from pipeline.signals.transformer import Encoded, Transformer, load_encoder
+from pipeline.training.batching import token_batches
 
 BLOCK_PAIRS = 4096
 """Pairs whose vectors are in memory together: about 0.3 GB at 30 tokens and 384 dimensions."""
@@ -157,7 +158,7 @@ def greedy_match(references: Sequence[Matrix], candidates: Sequence[Matrix], bat
     """
     values = torch.zeros(len(references), 3)
     lengths = [max(len(z.weights), len(c.weights)) for z, c in zip(references, candidates, strict=True)]
-    for rows in length_batches(lengths, batch_tokens):
+    for rows in token_batches(lengths, batch_tokens):
         z, c = _padded([references[row] for row in rows]), _padded([candidates[row] for row in rows])
         cosine = torch.bmm(c.vectors, z.vectors.transpose(1, 2))  # B, candidate tokens, reference tokens
         cosine.masked_fill_(~(c.real[:, :, None] & z.real[:, None, :]), -1.0)

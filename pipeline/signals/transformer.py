@@ -12,6 +12,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 
 from pipeline.core.errors import ModelError
 from pipeline.model.loading import load, load_config, load_tokenizer, usable_tokens
+from pipeline.training.batching import token_batches
 
 Encoded = Mapping[str, list[list[int]]]
 """What a tokenizer makes of texts: `input_ids` and the like, each a list of token rows, not padded."""
@@ -34,7 +35,7 @@ class Transformer:
 
     def batches(self, encoded: Encoded, rows: Sequence[int], batch_tokens: int) -> Iterator[tuple[list[int], Any]]:
         """Row numbers and padded inputs (B, T) on the device, for `rows` of `encoded`, longest rows first."""
-        for places in length_batches([len(encoded["input_ids"][row]) for row in rows], batch_tokens):
+        for places in token_batches([len(encoded["input_ids"][row]) for row in rows], batch_tokens):
             chosen = [rows[place] for place in places]
             inputs = {}
             for name, column in encoded.items():
@@ -42,25 +43,6 @@ class Transformer:
                 tensors = [torch.tensor(column[row]) for row in chosen]
                 inputs[name] = pad_sequence(tensors, batch_first=True, padding_value=filler).to(self.device)
             yield chosen, inputs
-
-
-def length_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
-    """Positions in `lengths`, longest first, cut so that a padded batch holds at most `batch_tokens` tokens.
-
-    A row longer than that stands alone. Equal lengths keep their order.
-
-    >>> length_batches([3, 9, 4, 2], batch_tokens=9)
-    [[1], [2, 0], [3]]
-    """
-    batches: list[list[int]] = []
-    room = 0
-    for place in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if room == 0:
-            batches.append([])
-            room = max(1, batch_tokens // max(1, lengths[place]))
-        batches[-1].append(place)
-        room -= 1
-    return batches
 
 
 @functools.lru_cache(maxsize=2)

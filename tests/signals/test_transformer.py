@@ -1,24 +1,12 @@
-"""Batches of similar length, and model folders that cannot be used."""
+"""Model folders that cannot be used."""
 
 import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.core.errors import ModelError
-from pipeline.signals.transformer import length_batches, load_encoder
-
-
-@given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200))
-def test_batches_hold_every_row_once_longest_first_within_the_budget(lengths: list[int], batch_tokens: int) -> None:
-    batches = length_batches(lengths, batch_tokens)
-    flat = [place for batch in batches for place in batch]
-    assert sorted(flat) == list(range(len(lengths)))
-    assert [lengths[place] for place in flat] == sorted(lengths, reverse=True)
-    for batch in batches:
-        assert len(batch) == 1 or len(batch) * lengths[batch[0]] <= batch_tokens
+from pipeline.signals.transformer import load_encoder
 
 
 def test_only_the_layers_asked_for_are_loaded(tiny_encoder: Path) -> None:

@@ -2,6 +2,8 @@
 
 import numpy
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.training.batching import BatchPlan, epoch_batches, pad, token_batches
 
@@ -26,6 +28,16 @@ def test_a_step_is_the_same_whether_reached_in_order_or_at_once() -> None:
     in_order = [walked.rows(step) for step in range(40)]
     assert BatchPlan(lengths, 8, seed=5).rows(33) == in_order[33]
     assert BatchPlan(lengths, 8, seed=6).rows(33) != in_order[33]
+
+
+@given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200))
+def test_batches_hold_every_row_once_longest_first_within_the_budget(lengths: list[int], batch_tokens: int) -> None:
+    batches = token_batches(lengths, batch_tokens)
+    flat = [place for batch in batches for place in batch]
+    assert sorted(flat) == list(range(len(lengths)))
+    assert [lengths[place] for place in flat] == sorted(lengths, reverse=True)
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * lengths[batch[0]] <= batch_tokens
 
 
 def test_token_batches_respect_the_budget_except_for_a_single_long_row() -> None:
