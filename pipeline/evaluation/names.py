@@ -29,7 +29,8 @@ class Baseline(enum.StrEnum):
     ROUGE_L = "rougeL"
     BERTSCORE = "bertscore"
     BERTSCORE_IDF = "bertscore_idf"
+    MOVERSCORE = "moverscore"
 
 
-ENCODED = frozenset({Baseline.BERTSCORE, Baseline.BERTSCORE_IDF})
+ENCODED = frozenset({Baseline.BERTSCORE, Baseline.BERTSCORE_IDF, Baseline.MOVERSCORE})
 """Baselines that need an encoder; the others only count words."""

@@ -17,6 +17,7 @@ from pipeline.core.records import PREDICTIONS, RATINGS
 from pipeline.core.shards import read_shard, table_of
 from pipeline.core.work import Outcome
 from pipeline.evaluation.baselines import count_words
+from pipeline.evaluation.mover import moverscore
 from pipeline.evaluation.names import ENCODED, TRAINED, Baseline
 from pipeline.model.predict import predict
 from pipeline.signals import bertscore
@@ -93,10 +94,12 @@ def _score_pairs(
     settings = bertscore.Params(
         model=str(folder),
         layer=params.bertscore_layer,
-        idf=baseline is Baseline.BERTSCORE_IDF,
+        idf=baseline is not Baseline.BERTSCORE,
         baseline=None,
         batch_tokens=params.batch_tokens,
     )
+    if baseline is Baseline.MOVERSCORE:
+        return moverscore(references, candidates, settings)
     return bertscore.bertscore(references, candidates, settings)[:, 2]
 
 

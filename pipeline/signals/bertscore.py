@@ -13,7 +13,7 @@ NaN), and a best cosine below 0 stays below 0 (there: raised to 0 if its batch w
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,19 @@ from pipeline.training.batching import token_batches
 
 BLOCK_PAIRS = 4096
 """Pairs whose vectors are in memory together: about 0.3 GB at 30 tokens and 384 dimensions."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A text: unit vectors of its tokens (T, D), their weights (T,), and whether it holds no token but special ones."""
+
+    vectors: torch.Tensor
+    weights: torch.Tensor
+    empty: bool
+
+
+Match = Callable[[Sequence[Matrix], Sequence[Matrix]], torch.Tensor]
+"""Texts of n references and of n candidates -> values (n, columns)."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +83,23 @@ def bertscore(references: Sequence[str], candidates: Sequence[str], params: Para
     Higher is better; equal texts have 1, and a pair with an empty side 0 (before rescaling, as in the package). Raises
     ModelError where the encoder cannot be used.
     """
+
+    def match(zs: Sequence[Matrix], cs: Sequence[Matrix]) -> torch.Tensor:
+        return greedy_match(zs, cs, params.batch_tokens)
+
+    values = compared(references, candidates, params, match, columns=3)
+    if params.baseline is not None:
+        baseline = torch.tensor(params.baseline)
+        values = (values - baseline) / (1 - baseline)
+    return numpy.asarray(values, dtype=numpy.float32)
+
+
+def compared(
+    references: Sequence[str], candidates: Sequence[str], params: Params, match: Match, columns: int
+) -> torch.Tensor:
+    """What `match` makes of the encoded pairs, (n, columns) on the CPU; each distinct text is encoded once."""
     assert len(references) == len(candidates), (len(references), len(candidates))
-    values = torch.zeros(len(references), 3)
+    values = torch.zeros(len(references), columns)
     if len(references):
         encoder = load_encoder(locate(params.model), params.layer, device())
         texts = {text: i for i, text in enumerate(dict.fromkeys(text.strip() for text in (*references, *candidates)))}
@@ -80,13 +108,8 @@ def bertscore(references: Sequence[str], candidates: Sequence[str], params: Para
         weight = token_weights(encoder, [encoded["input_ids"][z] for z in left] if params.idf else None)
         pairs = list(zip(left, right, strict=True))
         for rows, matrices in _blocks(encoder, encoded, weight, pairs, params.batch_tokens):
-            values[rows] = greedy_match(
-                [matrices[left[row]] for row in rows], [matrices[right[row]] for row in rows], params.batch_tokens
-            )
-    if params.baseline is not None:
-        baseline = torch.tensor(params.baseline)
-        values = (values - baseline) / (1 - baseline)
-    return numpy.asarray(values, dtype=numpy.float32)
+            values[rows] = match([matrices[left[row]] for row in rows], [matrices[right[row]] for row in rows])
+    return values
 
 
 def token_weights(encoder: Transformer, corpus: Sequence[Sequence[int]] | None) -> torch.Tensor:
@@ -103,15 +126,6 @@ def token_weights(encoder: Transformer, corpus: Sequence[Sequence[int]] | None) 
     for token, count in Counter(token for row in corpus for token in set(row)).items():
         weight[token] = math.log((len(corpus) + 1) / (count + 1))
     return weight
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A text: unit vectors of its tokens (T, D), their weights (T,), and whether it holds no token but special ones."""
-
-    vectors: torch.Tensor
-    weights: torch.Tensor
-    empty: bool
 
 
 def _blocks(

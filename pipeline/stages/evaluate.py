@@ -177,8 +177,9 @@ def _signatures(params: EvaluateParams, scoring: ScoringParams) -> dict[str, str
         if name.startswith(TRAINED):
             found[name] = f"checkpoint {name.removeprefix(TRAINED)}, pairs cut to {params.max_tokens} tokens"
         elif Baseline(name) in ENCODED:
-            weights = "IDF over the test references" if name == Baseline.BERTSCORE_IDF else "no IDF"
-            found[name] = f"F1, {params.bertscore_model}, {layer}, {weights}, not rescaled"
+            weights = "no IDF" if name == Baseline.BERTSCORE else "IDF over the test references"
+            value = "1 - earth mover's distance" if name == Baseline.MOVERSCORE else "F1"
+            found[name] = f"{value}, {params.bertscore_model}, {layer}, {weights}, not rescaled"
         else:
             found[name] = signature(Baseline(name))
     return found

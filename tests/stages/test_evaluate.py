@@ -135,6 +135,22 @@ def test_writes_predictions_agreement_and_comparisons(project: Path) -> None:
     )
 
 
+def test_moverscore_of_equal_and_of_void_texts_stands_at_its_ends(project: Path) -> None:
+    out = run("evaluate", ["none"], baselines=["moverscore"])
+    texts = {row["rating_id"]: row for row in read_rows(Path("collect"), RATINGS)}
+    scores = {
+        r["rating_id"]: r["score"] for r in read_rows(out / "predictions", PREDICTIONS) if r["metric"] == "moverscore"
+    }
+    equal = [i for i in scores if texts[i]["candidate"] == texts[i]["reference"]]
+    assert scores.pop("r1") == -1.0  # nothing
+    assert equal
+    assert all(scores[i] == pytest.approx(1.0, abs=1e-6) for i in equal)
+    assert all(-1.0 < scores[i] < 1.0 - 1e-3 for i in scores.keys() - set(equal))
+    signature = json.loads((out / "method.json").read_text())["signatures"]["moverscore"]
+    assert signature.startswith("1 - earth mover's distance, ")
+    assert "IDF over the test references" in signature
+
+
 def test_scores_that_came_with_the_ratings_are_measured_too(project: Path) -> None:
     for shard in list_shards(Path("collect")):
         rows = [row | {"published": [("ter", row["score"])]} for row in read_shard(shard, RATINGS).to_pylist()]
