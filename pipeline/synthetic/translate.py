@@ -2,10 +2,11 @@
 
 A translator of our own reads the foreign side; what it makes stands beside the human sentence of the same meaning. Such
 candidates are shaped like the outputs that people rate, and there is a reference of its own for each of them, where a
-campaign has many outputs of few references.
+campaign has many outputs of few references. What tokenised corpora write as `&apos;` becomes a character on both sides.
 """
 
 import functools
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,7 +63,8 @@ def sentences(params: TranslateParams, seed: int) -> Sequence[Drawn]:
     """`params.pairs` sentences in random order, or all where there are fewer."""
     found: dict[str, Drawn] = {}
     for source in params.sources if params.pairs else ():
-        for number, (text, foreign) in enumerate(parallel_sentences(source), start=1):
+        for number, (escaped, foreign) in enumerate(parallel_sentences(source), start=1):
+            text = html.unescape(escaped)
             if foreign and text not in found and params.min_words <= len(text.split()) <= params.max_words:
                 found[text] = Drawn(f"{source.name}-{number}", text, foreign, source.model)
     order = generator(seed, "perturb", "translate").permutation(len(found))[: params.pairs]
@@ -84,4 +86,4 @@ def translate(drawn: Sequence[Drawn], params: TranslateParams) -> list[Attempt]:
 
 def _attempt(index: int, candidate: str | None) -> Attempt:
     reason = Reason.TOO_LONG if candidate is None else None if candidate else Reason.EMPTY_TRANSLATION
-    return Attempt(index, "translation", Technique.TRANSLATE, candidate or "", reason)
+    return Attempt(index, "translation", Technique.TRANSLATE, html.unescape(candidate or ""), reason)

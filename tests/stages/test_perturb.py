@@ -15,7 +15,7 @@ from pipeline.core.records import PAIRS, SEGMENTS
 from pipeline.core.shards import list_shards, read_rows, read_shard, shard_name, table_of, write_shard
 from pipeline.model.translation import load_translator
 from pipeline.stages.perturb import main, make_job
-from pipeline.synthetic import perturb
+from pipeline.synthetic import perturb, translate
 from pipeline.synthetic.attempt import Attempt, Technique
 from pipeline.synthetic.mask_fill import MaskFillParams
 from pipeline.synthetic.perturb import PerturbParams, ShardedParams, perturb_shard
@@ -268,6 +268,27 @@ def test_as_many_sentences_are_drawn_as_asked(with_parallel):
     fewer = dataclasses.replace(with_parallel.translate, pairs=2)
     assert [s.id for s in sentences(fewer, 1)] == [s.id for s in sentences(with_parallel.translate, 1)][:2]
     assert sentences(dataclasses.replace(fewer, pairs=0), 1) == []
+
+
+def test_escaped_characters_are_undone_on_both_sides(project, with_parallel, monkeypatch):
+    (project / "parallel.tsv").write_text("Cats &amp; dogs.\tChats &amp; chiens.")
+    asked = []
+
+    class Escaping:
+        def fits(self, text):
+            return True
+
+        def translate(self, texts, *_):
+            asked.extend(texts)
+            return ["dogs &apos;n&apos; cats"]
+
+    monkeypatch.setattr(translate, "load_translator", lambda _: Escaping())
+    (row,) = [
+        r
+        for r in made(0, list_shards(project / "segments")[:1], with_parallel).table.to_pylist()
+        if r["technique"] == "translate" and r["parent_id"] is None
+    ]
+    assert (row["reference"], row["candidate"], asked) == ("Cats & dogs.", "dogs 'n' cats", ["Chats &amp; chiens."])
 
 
 def test_a_sentence_too_long_for_the_translator_is_counted(project, with_parallel):
