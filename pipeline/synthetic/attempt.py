@@ -50,6 +50,13 @@ class Attempt:
     masks: int | None = None
 
 
+def without_translation(candidate: str | None) -> Reason | None:
+    """Why there is no pair where a translator gave `candidate`, None where the text was too long for it; else None."""
+    if candidate is None:
+        return Reason.TOO_LONG
+    return None if candidate else Reason.EMPTY_TRANSLATION
+
+
 def pair(segment_id: str, reference: str, attempt: Attempt) -> dict[str, Any]:
     """A row of PAIRS: `attempt` beside the reference that it was made from; no word of it is dropped yet."""
     return {

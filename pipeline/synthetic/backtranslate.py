@@ -10,7 +10,7 @@ import numpy
 
 from pipeline.core.errors import ParamsError
 from pipeline.model.translation import Pivot, load_translator
-from pipeline.synthetic.attempt import Attempt, Reason, Technique, chosen, hold_within
+from pipeline.synthetic.attempt import Attempt, Technique, chosen, hold_within, without_translation
 
 
 @dataclass(frozen=True)
@@ -53,5 +53,5 @@ def _through(language: str, texts: Sequence[str], segments: list[int], params: B
 
 
 def _attempt(segment: int, language: str, candidate: str | None) -> Attempt:
-    reason = Reason.TOO_LONG if candidate is None else None if candidate else Reason.EMPTY_TRANSLATION
+    reason = without_translation(candidate)
     return Attempt(segment, language, Technique.BACKTRANSLATE, candidate or "", reason, pivot=language)

@@ -1,8 +1,8 @@
 """All pairs of one shard of segments (section 4.1): mask-filling, backtranslation, then word dropping.
 
 Outputs of real systems and translations of parallel text, where there are any, are dealt out among the shards before
-words are dropped. A pair that
-repeats another of its shard, or whose candidate equals its reference, is dropped and counted.
+words are dropped. A pair that repeats another of its shard, or whose candidate equals its reference, is dropped and
+counted.
 """
 
 from collections import Counter

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pipeline.core.errors import ParamsError
 from pipeline.core.seeds import generator
 from pipeline.model.translation import load_translator
-from pipeline.synthetic.attempt import Attempt, Reason, Technique, hold_within
+from pipeline.synthetic.attempt import Attempt, Technique, hold_within, without_translation
 from pipeline.synthetic.sources import TextSource, hold_distinct, parallel_sentences
 
 
@@ -85,5 +85,5 @@ def translate(drawn: Sequence[Drawn], params: TranslateParams) -> list[Attempt]:
 
 
 def _attempt(index: int, candidate: str | None) -> Attempt:
-    reason = Reason.TOO_LONG if candidate is None else None if candidate else Reason.EMPTY_TRANSLATION
+    reason = without_translation(candidate)
     return Attempt(index, "translation", Technique.TRANSLATE, html.unescape(candidate or ""), reason)
