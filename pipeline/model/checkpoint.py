@@ -123,11 +123,11 @@ def head_of(model: PreTrainedModel) -> torch.nn.Linear:
     return layer
 
 
-def load_metric(folder: Path) -> PreTrainedModel:
-    """The checkpoint in `folder`, whole, in evaluation mode and single precision, on the runtime's device."""
+def load_metric(folder: Path, device: str | None = None) -> PreTrainedModel:
+    """The checkpoint in `folder`, whole, in evaluation mode and single precision, on `device` or the runtime's."""
     model = load(AutoModelForSequenceClassification, locate(str(folder)))
     assert isinstance(model, PreTrainedModel)
-    return model.to(runtime.device())
+    return model.to(device or runtime.device())
 
 
 def save_metric(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

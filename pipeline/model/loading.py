@@ -30,6 +30,10 @@ UNUSABLE = (
 """What transformers raises for a folder that it cannot load."""
 
 
+NO_CODE = {"trust_remote_code": False}
+"""Without it, transformers asks on standard input whether to run the code that lies in a folder."""
+
+
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Errors alone and no progress bars inside; what was set before holds again afterwards."""
@@ -61,7 +65,7 @@ def load(kind: Any, folder: Path, allowed_missing: Sequence[str] = (), **options
     `allowed_missing`: ("pooler", "classifier") lets `bert.pooler.dense.weight` be new. `options` go to
     `from_pretrained`. No hub, no pickles, no remote code.
     """
-    settings = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True, **options}
+    settings = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True, **NO_CODE, **options}
     with from_folder(folder):
         model, found = kind.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True, **settings)
     missing = {*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])}
@@ -77,13 +81,13 @@ def load(kind: Any, folder: Path, allowed_missing: Sequence[str] = (), **options
 def load_config(folder: Path) -> Any:
     """The configuration of the model in `folder`."""
     with from_folder(folder):
-        return AutoConfig.from_pretrained(folder, local_files_only=True)
+        return AutoConfig.from_pretrained(folder, local_files_only=True, **NO_CODE)
 
 
 def load_tokenizer(folder: Path) -> Any:
     """The fast tokenizer in `folder`, which must know padding."""
     with from_folder(folder):
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, **NO_CODE)
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of a folder without its files
         raise ModelError(f"{folder}: holds no tokenizer.")
     if tokenizer.pad_token_id is None:

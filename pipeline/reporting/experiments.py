@@ -21,6 +21,9 @@ IRRELEVANT = ("report.", "evaluate.baselines", "evaluate.resamples", "evaluate.p
 VARIANTS = "variants"
 """The setting that ablations differ in: a run holds several variants, each a metric of its own."""
 
+ENCODER = "pretrain.encoder"
+"""The setting whose values stand in one chart, as lines: what training started from (paper, figure 3)."""
+
 MOST_SETS = 4
 """Studies of one setting that are shown, at most: equally large sets of runs, which differ in another setting."""
 
@@ -54,6 +57,11 @@ class Study:
         """Value and Kendall x 100 of one metric, for the runs that have it."""
         pairs = zip(self.values, self.runs, strict=True)
         return [(value, run.kendall[cell]) for value, run in pairs if cell in run.kendall]
+
+    def has_line(self) -> bool:
+        """Whether any trained metric has more than one point."""
+        cells = {cell for run in self.runs for cell in run.kendall if cell[2].startswith(TRAINED)}
+        return any(len(self.line(cell)) > 1 for cell in cells)
 
 
 def read_runs(text: str, source: str) -> list[Run]:
@@ -121,7 +129,10 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def studies(runs: Sequence[Run]) -> list[Study]:
-    """For every setting that varies, the largest sets of runs that differ in it alone; in the order of params.yaml."""
+    """For every setting that varies, the largest sets of runs that differ in it alone; in the order of params.yaml.
+
+    Runs that differ in variants and encoder too join a set, as lines of their own.
+    """
     keys = list(dict.fromkeys(key for run in runs for key in run.settings))
     joint = {key: group for group in TOGETHER for key in group}
     groups = dict.fromkeys(joint.get(key, (key,)) for key in keys if key != VARIANTS)
@@ -162,13 +173,17 @@ def _is_ablated(metric: str) -> bool:
 
 
 def _studies(keys: tuple[str, ...], runs: Sequence[Run]) -> list[Study]:
-    groups: dict[str, dict[str, tuple[Any, Run]]] = {}
+    groups: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
         values = [run.settings.get(key) for key in keys]
         if keys[0].startswith(IRRELEVANT) or any(value != values[0] for value in values):
             continue
-        rest = {key: value for key, value in run.settings.items() if key not in keys and not key.startswith(IRRELEVANT)}
-        groups.setdefault(json.dumps(rest, sort_keys=True), {})[json.dumps(values[0])] = (values[0], run)
+        aside = (*keys, VARIANTS, ENCODER)
+        rest = {
+            key: value for key, value in run.settings.items() if key not in aside and not key.startswith(IRRELEVANT)
+        }
+        group = groups.setdefault(json.dumps(rest, sort_keys=True), {})
+        group.setdefault(json.dumps(values[0]), []).append(run)
     most = max(map(len, groups.values()), default=0)
     if most < 2:
         return []
@@ -179,10 +194,25 @@ def _studies(keys: tuple[str, ...], runs: Sequence[Run]) -> list[Study]:
     names = ["profile"] if "profile" in names else names  # which the other differences come with
     found = []
     for rest, group in list(zip(settings_of, largest.values(), strict=True))[:MOST_SETS]:
-        ordered = sorted(group.values(), key=lambda pair: _place(pair[0]))
+        encoders = {run.settings.get(ENCODER) for same in group.values() for run in same}
+        named = keys != (ENCODER,) and len(encoders) > 1
+        points = [(json.loads(value), _joined(same, named)) for value, same in group.items()]
+        points.sort(key=lambda point: _place(point[0]))
         where = {name: rest.get(name) for name in names}
-        found.append(Study(keys, tuple(value for value, _ in ordered), tuple(run for _, run in ordered), where))
-    return found
+        found.append(Study(keys, tuple(value for value, _ in points), tuple(run for _, run in points), where))
+    return [study for study in found if study.has_line()]
+
+
+def _joined(runs: Sequence[Run], named: bool) -> Run:
+    """Runs that differ in variants and encoder alone as one; `named`: a trained metric's name says its encoder."""
+    kendall: dict[Cell, float] = {}
+    pearson: dict[Cell, float] = {}
+    for run in runs:
+        ending = f" from {run.settings.get(ENCODER)}" if named else ""
+        for theirs, ours in ((run.kendall, kendall), (run.pearson, pearson)):
+            for (corpus, aspect, metric), value in theirs.items():
+                ours.setdefault((corpus, aspect, metric + (ending if metric.startswith(TRAINED) else "")), value)
+    return Run(runs[0].name, runs[0].settings, kendall, pearson)
 
 
 def _place(value: Any) -> tuple[int, float, str]:

@@ -12,6 +12,7 @@ A user's mistake is one sentence on standard error and exit code 2.
 import argparse
 import importlib
 import importlib.util
+import io
 import os
 import signal
 import sys
@@ -55,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if sys.stdout is None:
             raise BleurtError("standard output is closed; send it to a file or to /dev/null.")
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as the input, whatever the terminal's language
         parsed = _parsed(given)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _terminated)

@@ -35,21 +35,27 @@ class EvaluateMetric:
         self._predictions: list[str] = []
         self._references: list[str | Sequence[str]] = []
 
-    def add(self, *, prediction: str, reference: str | Sequence[str]) -> None:
-        """One more segment for the next `compute`."""
-        self.add_batch(predictions=[prediction], references=[reference])
+    def add(self, *, prediction: Any = None, reference: Any = None, **named: Any) -> None:
+        """One more segment for the next `compute`; evaluate.combine calls the two `predictions` and `references`."""
+        one, other = named.pop("predictions", prediction), named.pop("references", reference)
+        if named:
+            raise TypeError(f"add() got an unexpected keyword argument {next(iter(named))!r}")
+        self.add_batch(predictions=[one], references=[other])
 
     def add_batch(self, *, predictions: Sequence[str], references: References) -> None:
         """More segments for the next `compute`."""
-        self._predictions += predictions
-        self._references += references
+        self._predictions += list(predictions)
+        self._references += list(references)
 
     def compute(
         self, *, predictions: Sequence[str] | None = None, references: References | None = None
     ) -> dict[str, Any]:
         """`scores` of all segments since the last `compute`, their mean `score` and the `signature`."""
         if predictions is not None or references is not None:
-            self.add_batch(predictions=predictions or [], references=references or [])
+            self.add_batch(
+                predictions=[] if predictions is None else predictions,
+                references=[] if references is None else references,
+            )
         given, wanted = self._predictions, self._references
         self._predictions, self._references = [], []
         scores = self.scorer.score(wanted, given)

@@ -33,7 +33,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 def add_scorer_arguments(parser: argparse.ArgumentParser) -> None:
     """How to score: the settings of BleurtScorer."""
     add = parser.add_argument_group("metric").add_argument
-    add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", metavar="NAME",
+    add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", action=Once, metavar="NAME",
         help="a folder, or a name as in params.yaml; the bundled metric by default")  # fmt: skip
     add("--batch_size", "-bleurt_batch_size", "--bleurt_batch_size", type=at_least_one, metavar="N",
         help="pairs of a batch, at most")  # fmt: skip
@@ -44,7 +44,7 @@ def add_scorer_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--multi", choices=["max", "mean"], default="max", help="of several references: max (default), mean")
     add("--output", metavar="NAME", help="which output of a checkpoint that has several")
-    add("--device", nargs="+", metavar="NAME", help="cpu, cuda, cuda:1, mps; several share the work")
+    add("--device", nargs="+", action="extend", metavar="NAME", help="cpu, cuda, cuda:1, mps; several share the work")
     add("--precision", choices=["auto", "float32", "bf16"], default="auto",
         help="auto (default): bf16 on GPUs that compute in it, else float32")  # fmt: skip
 
@@ -84,6 +84,12 @@ def scorer_of(arguments: argparse.Namespace) -> "BleurtScorer":
 
     names = ("checkpoint", "device", "max_tokens", "batch_tokens", "multi", "long", "precision", "output")
     return BleurtScorer(**{name: getattr(arguments, name) for name in names})
+
+
+def input_files(arguments: argparse.Namespace) -> list[str]:
+    """The files that `add_input_arguments` names."""
+    single = [name for name in (arguments.sources, arguments.input) if name is not None]
+    return [*arguments.references, *arguments.translations, *single]
 
 
 def segments_of(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[Segments]:

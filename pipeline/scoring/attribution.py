@@ -11,7 +11,7 @@ statement about this model, not about the sentence, and words share the credit f
 """
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pipeline.core.errors import ParamsError
+from pipeline.model.pairs import kept_tokens
 
 TOLERANCE = 0.005
 """Largest gap, in units of the score, at which refining stops."""
@@ -81,18 +82,13 @@ def attribute(
     filler = tokenizer.mask_token_id if baseline is Baseline.MASK else tokenizer.pad_token_id
     if filler is None:
         raise ParamsError(f"the tokenizer has no {baseline.value} token, so it cannot be the baseline.")
-    encoded = tokenizer(
-        reference,
-        candidate,
-        truncation="longest_first",
-        max_length=max_tokens,
-        verbose=False,
-        return_offsets_mapping=True,
-    )
-    words = numpy.array([side is not None for side in encoded.sequence_ids(0)])
+    encoded = tokenizer(reference, candidate, truncation=False, verbose=False, return_offsets_mapping=True)
+    sides = encoded.sequence_ids(0)
+    kept = kept_tokens(sides, max_tokens) if len(sides) > max_tokens else list(range(len(sides)))
+    words = numpy.array([sides[place] is not None for place in kept])
     device = next(model.parameters()).device
     names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded]
-    inputs = {name: torch.tensor([encoded[name]], device=device) for name in names}
+    inputs = {name: torch.tensor([[encoded[name][place] for place in kept]], device=device) for name in names}
     embeddings = model.get_input_embeddings()
     with torch.no_grad():
         end = embeddings(inputs["input_ids"])
@@ -103,7 +99,7 @@ def attribute(
     values, steps = _refined(line, score - base)
     pieces = values.sum(-1)[0].double().cpu().numpy()
     gap = score - base - float(pieces.sum())
-    reference_words, candidate_words = (_words(encoded, side, pieces) for side in (0, 1))
+    reference_words, candidate_words = (_words(encoded, side, kept, pieces) for side in (0, 1))
     return Attribution(score, base, gap, steps, reference_words, candidate_words)
 
 
@@ -174,13 +170,14 @@ def _integral(line: _Line, steps: int) -> torch.Tensor:
     return total * (line.end - line.start)
 
 
-def _words(encoded: Any, side: int, pieces: numpy.ndarray) -> tuple[Word, ...]:
-    """Pieces of sentence `side` (0: reference, 1: candidate) summed into the tokenizer's words."""
+def _words(encoded: Any, side: int, kept: Sequence[int], pieces: numpy.ndarray) -> tuple[Word, ...]:
+    """Pieces of sentence `side` (0: reference, 1: candidate) summed into the tokenizer's words; `kept`: places."""
     spans: dict[int, tuple[int, int, float]] = {}
-    for place, (owner, word) in enumerate(zip(encoded.sequence_ids(0), encoded.word_ids(0), strict=True)):
-        if owner != side:
+    owners, words = encoded.sequence_ids(0), encoded.word_ids(0)
+    for place, piece in zip(kept, pieces, strict=True):
+        if owners[place] != side:
             continue
         left, right = encoded["offset_mapping"][place]
-        start, end, value = spans.get(word, (left, right, 0.0))
-        spans[word] = (min(start, left), max(end, right), value + float(pieces[place]))
+        start, end, value = spans.get(words[place], (left, right, 0.0))
+        spans[words[place]] = (min(start, left), max(end, right), value + float(piece))
     return tuple(Word(*span) for span in spans.values())

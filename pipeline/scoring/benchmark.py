@@ -45,10 +45,10 @@ def add_parser(subparsers: Any) -> None:
     add("--ratings", type=Path, required=True, metavar="PATH", help="a file, or a folder")
     add("--scale", type=float, metavar="N", help="the highest rating; without it ratings are standardised ones")
     add("--split", default="test", help="of a folder that collect wrote: test (default), validation, train")
-    add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", nargs="+", metavar="NAME",
-        default=["bundled:metric"],
+    add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", nargs="+", action="extend",
+        metavar="NAME",
         help="folders, or names as in params.yaml; the bundled metric by default")  # fmt: skip
-    add("--baselines", nargs="*", type=one_of(Baseline), default=list(Baseline), metavar="NAME",
+    add("--baselines", nargs="*", action="extend", type=one_of(Baseline), metavar="NAME",
         help=f"of {', '.join(Baseline)} (default: all)")  # fmt: skip
     add_encoder_arguments(parser)
     add("--max_tokens", type=at_least_one, metavar="N", help=f"tokens of a pair that are read (default {MAX_TOKENS})")
@@ -118,11 +118,11 @@ def score_all(rows: Sequence[Row], arguments: argparse.Namespace) -> tuple[dict[
 
     jobs: dict[str, tuple[Path, ScoringParams]] = {}
     signatures: dict[str, str] = {}
-    for name, folder in named_checkpoints(arguments.checkpoint).items():
+    for name, folder in named_checkpoints(arguments.checkpoint or ["bundled:metric"]).items():
         max_tokens = usable(folder, arguments.max_tokens)
         jobs[name], signatures[name] = (folder, params(name, max_tokens)), checkpoint_signature(folder, max_tokens)
         warn_of_cuts(name, rows, folder, max_tokens)
-    for baseline in dict.fromkeys(arguments.baselines):
+    for baseline in dict.fromkeys(Baseline if arguments.baselines is None else arguments.baselines):
         encoded = baseline in ENCODED
         folder = locate(arguments.bertscore_model) if encoded else Path()
         jobs[baseline.value] = folder, params(baseline.value, MAX_TOKENS)

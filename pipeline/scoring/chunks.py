@@ -77,12 +77,13 @@ def pairs_of(
         if texts is not None and len(texts) != len(candidates):
             raise InputError(f"has {len(texts)} entries, but candidates has {len(candidates)}", file=name)
     found = []
+    origins = [None] * len(candidates) if sources is None else list(sources)
     for place, (mine, candidate) in enumerate(zip(references, candidates, strict=True)):
         several = isinstance(mine, Iterable) and not isinstance(mine, str)
         texts = tuple(_text(text, "references", place) for text in (mine if several else [mine]))
         if not texts:
             raise InputError("holds no text", file="references", line=place + 1)
-        source = None if sources is None else _text(sources[place], "sources", place)
+        source = None if sources is None else _text(origins[place], "sources", place)
         found.append(Pair(texts, _text(candidate, "candidates", place), source))
     return found
 
@@ -120,20 +121,18 @@ def prepare(pairs: Sequence[Pair], tokenizer: Any, max_tokens: int, long: Long) 
         wanted.append((flag, tuple(numbers.setdefault((text, candidate), len(numbers)) for text in references)))
     texts = list(numbers)
     encoded = _encode(tokenizer, texts, max_tokens)
-    truncated = _too_long(tokenizer, texts, encoded, max_tokens)
     unknown = _mostly_unknown(encoded, tokenizer.unk_token_id)
     wanted = [(flag or (Edge.UNKNOWN_WORDS if unknown[mine[0]] else None), mine) for flag, mine in wanted]
-    if long is Long.CUT or not truncated.any():
+    if long is Long.CUT or not encoded.truncated:
         rows = numpy.arange(len(texts))
-        return Chunk(encoded, rows, [(Part(row, 1),) for row in range(len(texts))], truncated, wanted)
-    return _in_windows(tokenizer, texts, encoded, truncated, wanted, max_tokens)
+        return Chunk(encoded, rows, [(Part(row, 1),) for row in range(len(texts))], encoded.cut, wanted)
+    return _in_windows(tokenizer, texts, encoded, wanted, max_tokens)
 
 
 def _in_windows(
     tokenizer: Any,
     texts: Sequence[tuple[str, str]],
     encoded: EncodedPairs,
-    too_long: NDArray[numpy.bool_],
     wanted: list[tuple[Edge | None, tuple[int, ...]]],
     max_tokens: int,
 ) -> Chunk:
@@ -144,14 +143,14 @@ def _in_windows(
 
     found: list[Window] = []
     parts: list[tuple[Part, ...]] = [(Part(row, 1),) for row in range(len(texts))]
-    for place in numpy.flatnonzero(too_long).tolist():
+    for place in numpy.flatnonzero(encoded.cut).tolist():
         mine = windows(*texts[place], fits)
         first = len(texts) + len(found)
         parts[place] = tuple(Part(first + number, window.weight) for number, window in enumerate(mine))
         found += mine
     inside = [(window.reference, window.candidate) for window in found]
     further = _encode(tokenizer, inside, max_tokens)
-    cut = numpy.concatenate([numpy.zeros(len(texts), bool), _too_long(tokenizer, inside, further, max_tokens)])
+    cut = numpy.concatenate([numpy.zeros(len(texts), bool), further.cut])
     truncated = numpy.array([any(cut[part.row] for part in mine) for mine in parts])
     rows = numpy.array(sorted(part.row for mine in parts for part in mine))
     return Chunk(join([encoded, further]), rows, parts, truncated, wanted)
@@ -159,19 +158,6 @@ def _in_windows(
 
 def _encode(tokenizer: Any, texts: Sequence[tuple[str, str]], max_tokens: int) -> EncodedPairs:
     return encode_pairs(tokenizer, [text[0] for text in texts], [text[1] for text in texts], max_tokens)
-
-
-def _too_long(
-    tokenizer: Any, texts: Sequence[tuple[str, str]], encoded: EncodedPairs, max_tokens: int
-) -> NDArray[numpy.bool_]:
-    """Which of `texts` have more than `max_tokens` tokens: those of full length are looked at again, uncut."""
-    full = encoded.lengths >= max_tokens
-    if 0 < encoded.truncated < full.sum():
-        places = numpy.flatnonzero(full)
-        uncut = [texts[place] for place in places.tolist()]
-        whole = tokenizer([text[0] for text in uncut], [text[1] for text in uncut], verbose=False)
-        full[places] = [len(row) > max_tokens for row in whole["input_ids"]]
-    return full if encoded.truncated else numpy.zeros(len(texts), bool)
 
 
 def _mostly_unknown(encoded: EncodedPairs, unknown_id: int | None) -> NDArray[numpy.bool_]:

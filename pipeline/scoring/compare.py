@@ -59,7 +59,7 @@ def add_parser(subparsers: Any) -> None:
         help="two scores that differ by at most so much are a tie (default 0.05)")  # fmt: skip
     add("--changed", type=int, default=5, metavar="N", help="show the N segments that changed most (default 5)")
     add("--seed", type=int, default=1, metavar="N", help="of resamples and permutations (default 1)")
-    add("--baselines", nargs="+", type=one_of(Familiar), default=[], metavar="NAME",
+    add("--baselines", nargs="+", action="extend", type=one_of(Familiar), default=[], metavar="NAME",
         help="familiar metrics beside ours: bleu, chrf, ter, bertscore")  # fmt: skip
     add_encoder_arguments(parser)
     parser.set_defaults(run=run)
@@ -110,7 +110,7 @@ def score_systems(
     for place, system in enumerate(names):
         total = Total(system)
         for scored in found[place :: len(names)]:
-            total.add(scored.score, scored)
+            total.add(scored)
         for warning in total.warnings(scorer.signature()):
             print(warning, file=sys.stderr)
     return numpy.array([scored.score for scored in found]).reshape(len(segments), -1).T

@@ -2,16 +2,20 @@
 
 import contextlib
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from pipeline.core.errors import ParamsError
 
 
-def check_destinations(**files: Path | None) -> None:
-    """A ParamsError where a file cannot be written, or two are the same; names are the flags, without dashes."""
+def check_destinations(inputs: Sequence[str] = (), **files: Path | None) -> None:
+    """A ParamsError where a file cannot be written, two are the same, or one of the `inputs` would be replaced.
+
+    Names are the flags, without dashes.
+    """
     taken: dict[Path, str] = {}
+    read = {Path(name).resolve() for name in inputs if Path(name).is_file()}
     for flag, file in files.items():
         if file is None:
             continue
@@ -20,6 +24,8 @@ def check_destinations(**files: Path | None) -> None:
         above = next(folder for folder in file.absolute().parents if folder.exists())
         if not above.is_dir():
             raise ParamsError(f"--{flag}: {file} would lie in {above}, which is a file.")
+        if file.resolve() in read:
+            raise ParamsError(f"--{flag}: {file} is read as input and would be replaced.")
         if file.resolve() in taken:
             raise ParamsError(f"--{flag} and --{taken[file.resolve()]} name the same file, {file}.")
         taken[file.resolve()] = flag
@@ -33,12 +39,12 @@ def written(file: Path) -> Iterator[IO[str]]:
     """
     from pipeline.core.shards import replacing, writing
 
-    place = file.resolve() if file.is_symlink() else file
-    mode = place.stat().st_mode if place.exists() else None
+    mode = file.stat().st_mode if file.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
-        with writing(file), place.open("w", encoding="utf-8") as out:
+        with writing(file), file.open("w", encoding="utf-8") as out:
             yield out
         return
+    place = file.resolve() if file.is_symlink() else file
     with replacing(place) as temporary:
         with temporary.open("w", encoding="utf-8") as out:
             yield out

@@ -24,6 +24,8 @@ PRECISIONS = ("auto", "float32", "bf16")
 def check_device(name: str) -> str:
     """`name` where torch can use it here ("cpu", "cuda", "cuda:1", "mps"), else a ParamsError."""
     try:
+        if torch.device(name).type not in BATCH_TOKENS:
+            raise ParamsError(f"device: {name!r} is none of {', '.join(BATCH_TOKENS)}.")
         torch.empty(1, device=name)
     except (RuntimeError, AssertionError, TypeError) as error:
         raise ParamsError(f"device: {name!r} is none that torch finds on this machine.") from error

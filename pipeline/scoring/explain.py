@@ -24,6 +24,7 @@ from pipeline.scoring.arguments import (
     add_input_arguments,
     add_scorer_arguments,
     at_least_one,
+    input_files,
     scorer_of,
     segments_of,
 )
@@ -50,7 +51,14 @@ def add_parser(subparsers: Any) -> None:
     group = parser.add_argument_group("explanation")
     add = group.add_argument
     add("--pair", nargs=2, metavar=("REFERENCE", "CANDIDATE"), help="explain this pair of texts, without files")
-    add("--segments", nargs="+", type=at_least_one, metavar="N", help="explain these segments, counted from 1")
+    add(
+        "--segments",
+        nargs="+",
+        action="extend",
+        type=at_least_one,
+        metavar="N",
+        help="explain these segments, counted from 1",
+    )
     add("--worst", type=at_least_one, metavar="N", help=f"explain the N segments that score lowest (default {WORST})")
     add("--baseline", choices=["mask", "pad"], default="mask", help="what words are compared with (default mask)")
     add("--html", type=Path, metavar="FILE", help="also write one HTML page, which opens offline")
@@ -63,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pipeline.scoring import heat
     from pipeline.scoring.attribution import Baseline, method
 
-    check_destinations(html=arguments.html)
+    check_destinations(input_files(arguments), html=arguments.html)
     segments = _segments(arguments)
     scorer = scorer_of(arguments)
     baseline = Baseline(arguments.baseline)
@@ -136,7 +144,8 @@ def _panel(
     pair = references[best], candidate
     found = attribute(scorer.model, scorer.tokenizer, *pair, scorer.max_tokens, baseline, _output_number(scorer))
     signals = predict_signals(scorer, head, *pair) if head else {}
-    return Panel(row + 1, *pair, found, signals, tuple(_notes(scorer, scored, len(references), best)))
+    notes = tuple(_notes(scorer, scored, len(references), best, against[best]))
+    return Panel(row + 1, *pair, scored.score, found, signals, notes)
 
 
 def _output_number(scorer: "BleurtScorer") -> int:
@@ -144,11 +153,14 @@ def _output_number(scorer: "BleurtScorer") -> int:
     return next(int(number) for number, name in names.items() if str(name) == scorer.output)
 
 
-def _notes(scorer: "BleurtScorer", scored: "Scored", references: int, best: int) -> Iterator[str]:
+def _notes(scorer: "BleurtScorer", scored: "Scored", references: int, best: int, alone: float) -> Iterator[str]:
+    """What a reader should know; `alone`: the score against the reference that is explained."""
     if references > 1:
-        yield f"reference {best + 1} of {references}, which scores highest; the segment's score is {scored.score:.3f}"
+        yield f"reference {best + 1} of {references}, which scores highest: {alone:.3f}"
     if scored.truncated or scored.windows > 1:
         yield f"longer than {scorer.max_tokens} tokens: words without an attribution were not read here"
+    if scored.windows > 1:
+        yield f"the score is of {scored.windows} windows, the attribution of the first {scorer.max_tokens} tokens"
     if scored.edge:
         yield f"flag {scored.edge}"
     if scored.percentile is not None:
@@ -179,7 +191,8 @@ def load_head(folder: Path) -> Head | None:
         weights = load_file(folder / HEADS)
         targets = json.loads((folder / TARGETS).read_text(encoding="utf-8"))
         lists = {name: tuple(targets[name]) for name in ("columns", "mean", "deviation")}
-        head = Head(weights["classifier.weight"], weights["classifier.bias"], **lists)
+        name = "classifier.out_proj" if "classifier.out_proj.weight" in weights else "classifier"  # as head_of
+        head = Head(weights[f"{name}.weight"], weights[f"{name}.bias"], **lists)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{folder / HEADS}: holds no pre-training head that {TARGETS} describes.") from error
     if not len(head.weight) == len(head.bias) == len(head.columns) == len(head.mean) == len(head.deviation):

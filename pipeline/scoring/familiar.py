@@ -1,9 +1,12 @@
 """The familiar metrics beside ours: corpus BLEU, chrF and TER as sacrebleu gives them, and BERTScore.
 
-BLEU, chrF (chrF2) and TER carry sacrebleu's own signature and its own paired approximate randomisation against the
-first system, on corpus scores; TER counts errors, so lower is better there. BERTScore is the mean F1 of the signal
-BERTScore (`pipeline.signals.bertscore`), the best over a segment's references, with this project's randomisation. These
-p-values stand alone: nothing corrects for their number.
+BLEU, chrF (chrF2) and TER are sacrebleu's corpus scores and carry its signature; TER counts errors, so lower is better
+there. BERTScore is the mean F1 of the signal BERTScore (`pipeline.signals.bertscore`), the best over a segment's
+references. Empty references are left out where a segment has another one.
+
+The p-values are of paired approximate randomisation against the first system, as for our own scores. sacrebleu has one
+too, which counts only what is larger than the difference that was seen: systems that are equal, or differ in a handful
+of segments, come out as surely different there. The p-values stand alone: nothing corrects for their number.
 """
 
 import enum
@@ -14,10 +17,8 @@ from typing import Any
 
 import numpy
 
-from pipeline.scoring.paired import Settings, randomise
-
-TRIAL_NUMBERS = 20_000_000
-"""Trials times segments that sacrebleu's randomisation holds in memory (8 bytes each): fewer trials on large inputs."""
+from pipeline.scoring.edges import clean
+from pipeline.scoring.paired import Settings, randomise, randomise_corpus
 
 
 class Familiar(enum.StrEnum):
@@ -55,45 +56,53 @@ def familiar_scores(
     settings: Settings,
 ) -> list[Result]:
     """The `wanted` metrics of `systems` (systems, segments); `references[i]` are those of segment i, equally many."""
-    counted = [name for name in wanted if name is not Familiar.BERTSCORE]
-    found = _by_sacrebleu(counted, references, systems, settings.permutations) if counted else []
+    wanted = list(dict.fromkeys(wanted))
+    used = [_used(texts) for texts in references]
+    found = [_by_sacrebleu(name, used, systems, settings) for name in wanted if name is not Familiar.BERTSCORE]
     if Familiar.BERTSCORE in wanted:
-        found.append(_by_bertscore(references, systems, encoder, settings))
+        found.append(_by_bertscore(used, systems, encoder, settings))
     return found
 
 
+def _used(references: Sequence[str]) -> list[str | None]:
+    """A segment's references, None for those that are empty beside others.
+
+    >>> _used(["a", " "]), _used(["", ""])
+    (['a', None], ['', None])
+    """
+    first = next((place for place, text in enumerate(references) if clean(text)), 0)
+    return [text if place == first or clean(text) else None for place, text in enumerate(references)]
+
+
 def _by_sacrebleu(
-    wanted: Sequence[Familiar],
-    references: Sequence[Sequence[str]],
-    systems: Sequence[Sequence[str]],
-    permutations: int,
-) -> list[Result]:
+    name: Familiar, references: Sequence[Sequence[str | None]], systems: Sequence[Sequence[str]], settings: Settings
+) -> Result:
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
-    from sacrebleu.significance import PairedTest
 
-    makers = {Familiar.BLEU: BLEU, Familiar.CHRF: CHRF, Familiar.TER: TER}
-    trials = max(1, min(permutations, TRIAL_NUMBERS // len(references)))
-    streams = [list(stream) for stream in zip(*references, strict=True)]
-    named: list[tuple[str, Sequence[str]]] = [(str(number), texts) for number, texts in enumerate(systems)]
-    test = PairedTest(named, {name.value: makers[name]() for name in wanted}, streams, "ar", n_samples=trials)
-    signatures, results = test()
-    return [_result(name, results[name], str(signature)) for name, signature in signatures.items()]
+    kinds = {Familiar.BLEU: ("BLEU", BLEU), Familiar.CHRF: ("chrF2", CHRF), Familiar.TER: ("TER", TER)}
+    shown, kind = kinds[name]
+    metric: Any = kind()
+    streams = list(zip(*references, strict=True))
 
+    def score(counts: numpy.ndarray) -> float:
+        return float(metric._compute_score_from_stats(counts.tolist()).score)  # what corpus_score calls, too
 
-def _result(metric: str, found: Sequence[Any], signature: str) -> Result:
-    p_values = tuple(None if one.p_value is None else float(one.p_value) for one in found)
-    return Result(metric, tuple(float(one.score) for one in found), p_values, signature)
+    counts = [numpy.array(metric._extract_corpus_statistics(texts, streams), numpy.float64) for texts in systems]
+    rivals = [randomise_corpus(counts[0], rival, score, settings.permutations, settings.seed) for rival in counts[1:]]
+    scores = tuple(score(rows.sum(0)) for rows in counts)
+    return Result(shown, scores, (None, *rivals), str(metric.get_signature()))
 
 
 def _by_bertscore(
-    references: Sequence[Sequence[str]], systems: Sequence[Sequence[str]], encoder: Encoder, settings: Settings
+    references: Sequence[Sequence[str | None]], systems: Sequence[Sequence[str]], encoder: Encoder, settings: Settings
 ) -> Result:
     from pipeline.signals.bertscore import Params, bertscore
 
     width = len(references[0])
-    flat_references = list(itertools.chain.from_iterable(references)) * len(systems)
+    texts = [[next(filter(None, row), "") if text is None else text for text in row] for row in references]
+    flat_references = list(itertools.chain.from_iterable(texts)) * len(systems)
     flat_candidates = [text for candidates in systems for text in candidates for _ in range(width)]
     params = Params(encoder.model, encoder.layer, idf=False, baseline=None, batch_tokens=4096)
     f1 = bertscore(flat_references, flat_candidates, params)[:, 2].astype(numpy.float64)

@@ -29,7 +29,9 @@ LISTED_WORDS = 5
 
 @dataclass(frozen=True)
 class Panel:
-    """One explained pair. `line` counts from 1; `signals`: group -> column -> predicted value, empty where not kept.
+    """One explained pair. `line` counts from 1; `score`: the segment's, of all its references and windows.
+
+    `signals`: group -> column -> predicted value, empty where not kept.
 
     `notes` say what else a reader should know.
     """
@@ -37,6 +39,7 @@ class Panel:
     line: int
     reference: str
     candidate: str
+    score: float
     attribution: "Attribution"
     signals: Mapping[str, Mapping[str, float]]
     notes: tuple[str, ...]
@@ -117,7 +120,7 @@ def terminal(panels: Sequence[Panel], method: str, colour: bool) -> str:
 
 
 def _panel_lines(panel: Panel, largest: float, colour: bool) -> list[str]:
-    lines = [f"line {panel.line}: score {panel.attribution.score:.3f} ({completeness(panel.attribution)})"]
+    lines = [f"line {panel.line}: score {panel.score:.3f} ({completeness(panel.attribution)})"]
     for name, found in sides(panel):
         shown = [_show(piece, level(piece.value, largest), colour) for piece in found]
         lines.append(f"  {name}  {''.join(shown) or '(empty)'}")
@@ -182,7 +185,7 @@ TEMPLATE = """<!doctype html>
 <span class="gain" style="--a:0.7">blue</span> words added to it; hover for the number. One scale for all pairs.</p>
 <p class="note"><code>{{ signature }}</code></p></header>
 <main>{% for p in panels %}
-<section><h2>Line {{ p.panel.line }}: {{ "%.3f"|format(p.panel.attribution.score) }}</h2>
+<section><h2>Line {{ p.panel.line }}: {{ "%.3f"|format(p.panel.score) }}</h2>
 <p class="note">{{ p.completeness }}</p>
 {% for name, pieces in p.sides %}<h4>{{ name }}</h4>
 <p class="words">{% for piece in pieces %}{% if piece.strength %}<span class="{{ piece.kind }}"

@@ -44,11 +44,15 @@ class Segment:
 
 @dataclass(frozen=True)
 class Segments:
-    """Checked segments that can be read again and again; `systems` are the names behind `Segment.candidates`."""
+    """Checked segments that can be read again and again; `systems` are the names behind `Segment.candidates`.
+
+    `columns`: all names in `Segment.fields`.
+    """
 
     systems: tuple[str, ...]
     count: int
     read: Callable[[], Iterator[Segment]]
+    columns: frozenset[str] = frozenset()
 
     def __iter__(self) -> Iterator[Segment]:
         """All segments, in order."""
@@ -105,13 +109,23 @@ def table(name: str = STANDARD_INPUT) -> Iterator[Segments]:
         def read() -> Iterator[Segment]:
             return _bare_tsv(file, shown) if bare else _table_rows(file, shown)
 
-        yield _counted((shown,), sum(1 for _ in read()), read, shown)
+        count, columns = 0, set[str]()
+        for segment in read():
+            count += 1
+            columns.update(segment.fields or ())
+        yield _counted((shown,), count, read, shown, frozenset(columns))
 
 
-def _counted(systems: tuple[str, ...], count: int, read: Callable[[], Iterator[Segment]], name: str) -> Segments:
+def _counted(
+    systems: tuple[str, ...],
+    count: int,
+    read: Callable[[], Iterator[Segment]],
+    name: str,
+    columns: frozenset[str] = frozenset(),
+) -> Segments:
     if count == 0:
         raise InputError("holds no segment", file=name)
-    return Segments(systems, count, read)
+    return Segments(systems, count, read, columns)
 
 
 @contextlib.contextmanager
@@ -192,12 +206,21 @@ def _table_rows(file: Path, name: str) -> Iterator[Segment]:
         except InputError as error:
             raise BleurtError(str(error).replace(str(file), name)) from None
         source = row.get("source")
+        _check_cells(row, name, line)
         yield Segment(
             _row_references(row, name, line),
             (_text(row["candidate"], "candidate", name, line),),
             None if source is None else _text(source, "source", name, line),
             row,
         )
+
+
+def _check_cells(row: dict[str, Any], name: str, line: int) -> None:
+    """No cell, nor column's name, may hold half of a surrogate pair, which JSON can spell and no output can hold."""
+    for value in (*row, *row.values()):
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        if not text.isascii():
+            check_unicode(text, Path(name), line)
 
 
 def _row_references(row: dict[str, Any], name: str, line: int) -> tuple[str, ...]:

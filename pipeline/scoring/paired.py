@@ -12,7 +12,7 @@ width of 1, one segment of three got better and two are ties.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy
@@ -135,16 +135,38 @@ def randomise(differences: Vector, permutations: int, seed: int) -> float:
     The observed signs count among the permuted ones, so the p-value is at least 1 / (permutations + 1); it is 1 where
     all differences are 0.
     """
-    rng = generator(seed, "compare", "randomisation")
     total = float(differences.sum())
     # The same sum in another order may differ by rounding; a difference below this share of the whole means nothing.
     least = abs(total) - 1e-9 * float(numpy.abs(differences).sum())
     extreme = 0
-    for size in _blocks(permutations, len(differences)):
-        words = rng.integers(0, 2**64, size=(size, -(-len(differences) // 64)), dtype=numpy.uint64)
-        swapped = numpy.unpackbits(words.view(numpy.uint8), axis=1, count=len(differences))
+    for swapped in _swaps(permutations, len(differences), seed):
         extreme += int((numpy.abs(total - 2 * (swapped @ differences)) >= least).sum())
     return (extreme + 1) / (permutations + 1)
+
+
+def randomise_corpus(
+    first: numpy.ndarray,
+    second: numpy.ndarray,
+    score: Callable[[numpy.ndarray], float],
+    permutations: int,
+    seed: int,
+) -> float:
+    """As `randomise`, for a corpus score of summed statistics; `first` and `second` are (segments, statistics)."""
+    whole, moved = first.sum(0), second - first
+    least = abs(score(second.sum(0)) - score(whole)) - 1e-9
+    extreme = 0
+    for swapped in _swaps(permutations, len(first), seed):
+        for change in swapped @ moved:
+            extreme += abs(score(second.sum(0) - change) - score(whole + change)) >= least
+    return (extreme + 1) / (permutations + 1)
+
+
+def _swaps(permutations: int, segments: int, seed: int) -> Iterator[numpy.ndarray]:
+    """Blocks of permutations, (permutations, segments): 1 where chance swaps the two systems in a segment."""
+    rng = generator(seed, "compare", "randomisation")
+    for size in _blocks(permutations, segments):
+        words = rng.integers(0, 2**64, size=(size, -(-segments // 64)), dtype=numpy.uint64)
+        yield numpy.unpackbits(words.view(numpy.uint8), axis=1, count=segments)
 
 
 def _blocks(count: int, width: int) -> Iterator[int]:

@@ -12,7 +12,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from pipeline.core.errors import InputError
 from pipeline.scoring.chunks import Pair
 from pipeline.scoring.destination import written
 from pipeline.scoring.inputs import Segment, Segments
@@ -38,8 +37,6 @@ class Result:
 
     def _columns(self, system: str, candidate: str) -> dict[str, Any]:
         if self.segment.fields is not None:
-            if "bleurt" in self.segment.fields:
-                raise InputError("has a column bleurt, where the score would go; rename or remove it", file=system)
             return self.segment.fields
         texts = self.segment.references
         columns = {"segment": self.number, "system": system, "reference": texts[0] if len(texts) == 1 else list(texts)}
@@ -63,10 +60,15 @@ class Total:
         """Mean over the segments."""
         return self.sum / self.segments
 
-    def add(self, value: float, scored: Scored) -> None:
-        """One more segment, which counts with `value`."""
+    @property
+    def percentile(self) -> float | None:
+        """Mean over the segments; None where there is none."""
+        return None if self.percentiles is None else self.percentiles / self.segments
+
+    def add(self, scored: Scored) -> None:
+        """One more segment."""
         self.segments += 1
-        self.sum += value
+        self.sum += scored.score
         self.truncated += scored.truncated
         if self.percentiles is not None and scored.percentile is not None:
             self.percentiles += scored.percentile
@@ -91,7 +93,7 @@ class Total:
 
     def row(self) -> dict[str, Any]:
         """Its line in the table of systems; the percentile is a mean over segments."""
-        percentile = {} if self.percentiles is None else {"percentile": self.percentiles / self.segments}
+        percentile = {} if self.percentile is None else {"percentile": self.percentile}
         counts = {"segments": self.segments, "truncated": self.truncated, "flagged": self.edges.total()}
         return {"system": self.system, "score": self.score, **percentile, **counts}
 
@@ -119,16 +121,16 @@ class Results:
         bar = {"total": self._segments.count, "disable": self._silent, "unit": " segments", "file": sys.stderr}
         for number, segment in enumerate(tqdm(self._segments, **bar), start=1):
             scored = [next(found) for _ in systems]
-            values = [self._value(one) for one in scored]
-            for total, value, one in zip(self.totals, values, scored, strict=True):
-                total.add(value, one)
+            values = [self.shown(one) for one in scored]
+            for total, one in zip(self.totals, scored, strict=True):
+                total.add(one)
             yield Result(number, segment, systems, scored, values)
 
-    def _value(self, scored: Scored) -> float:
-        if not self._percentiles:
-            return scored.score
-        assert scored.percentile is not None
-        return scored.percentile
+    def shown(self, one: Scored | Total) -> float:
+        """What text shows of a segment or a system: its score, or its percentile where that was asked for."""
+        value = one.percentile if self._percentiles else one.score
+        assert value is not None
+        return value
 
     def notes(self) -> list[str]:
         """Signature, scores of the systems, and a warning for what was cut or flagged."""

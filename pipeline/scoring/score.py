@@ -19,10 +19,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from pipeline.core.errors import ParamsError
+from pipeline.core.errors import InputError, ParamsError
 from pipeline.scoring import output
-from pipeline.scoring.arguments import add_input_arguments, add_scorer_arguments, scorer_of, segments_of
+from pipeline.scoring.arguments import (
+    add_input_arguments,
+    add_scorer_arguments,
+    input_files,
+    scorer_of,
+    segments_of,
+)
 from pipeline.scoring.destination import check_destinations, written
+from pipeline.scoring.inputs import Segments
 from pipeline.scoring.output import Format, as_json
 
 if TYPE_CHECKING:
@@ -51,8 +58,10 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check the input, score it, write the scores."""
-    check_destinations(scores_file=arguments.scores_file, to_json=arguments.to_json)
+    check_destinations(input_files(arguments), scores_file=arguments.scores_file, to_json=arguments.to_json)
     with segments_of(arguments) as segments:
+        if arguments.to_json or (arguments.format is Format.JSON and not arguments.only_system):
+            check_columns(segments)
         scorer = scorer_of(arguments)
         if arguments.percentiles and scorer.calibration is None:
             raise ParamsError(f"--percentiles: the checkpoint {scorer.checkpoint} is not calibrated.")
@@ -68,6 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
         for note in results.notes():
             print(note, file=sys.stderr)
     return 0
+
+
+def check_columns(segments: Segments) -> None:
+    """An InputError where a table has a column `bleurt`, where JSON puts the score."""
+    if "bleurt" in segments.columns:
+        message = "has a column bleurt, where the score would go; rename or remove it"
+        raise InputError(message, file=segments.systems[0])
 
 
 @contextlib.contextmanager
@@ -98,7 +114,7 @@ def _written(results: "Results", arguments: argparse.Namespace, out: IO[str]) ->
     if not each:
         out.write(_systems(results, style, width) + "\n")
     elif several and style is Format.TEXT:
-        out.write(_line("system", [total.score for total in results.totals], width))
+        out.write(_line("system", [results.shown(total) for total in results.totals], width))
 
 
 def _line(name: str | None, values: list[float], width: int | None) -> str:
@@ -112,5 +128,5 @@ def _systems(results: "Results", style: Format, width: int | None) -> str:
     if style is Format.JSON:
         return as_json({"signature": results.signature.as_dict(), "systems": rows})
     if style is Format.TEXT and len(rows) == 1:
-        return output.shown(results.totals[0].score, width)
+        return output.shown(results.shown(results.totals[0]), width)
     return output.table(rows, style, width)

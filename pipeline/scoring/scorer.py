@@ -106,7 +106,7 @@ class BleurtScorer:
         self.precision = precision_on(check_device(devices[0]), precision)
         self.checkpoint = locate(str(checkpoint or DEFAULT_CHECKPOINT))
         self.tokenizer = load_tokenizer(self.checkpoint)
-        model = load_metric(self.checkpoint)
+        model = load_metric(self.checkpoint, devices[0])
         self.max_tokens = max_tokens or min(MAX_TOKENS, usable_tokens(model.config, self.tokenizer))
         check_max_tokens("max_tokens", self.max_tokens, model.config, self.tokenizer)
         self.batch_tokens = batch_tokens or BATCH_TOKENS[devices[0].split(":")[0]]
@@ -115,7 +115,6 @@ class BleurtScorer:
         self._replicas = Replicas(model, [check_device(name) for name in devices], self.precision)
         self._checkpoint_hash = checkpoint_hash(self.checkpoint)
         self._tokenizing = threading.Lock()  # a fast tokenizer's settings are changed by every call
-        self._warned = False
 
     @property
     def model(self) -> PreTrainedModel:
@@ -134,7 +133,7 @@ class BleurtScorer:
         `batch_size`: pairs of a batch, at most; none by default, as `batch_tokens` bounds it. Lists of unequal length,
         and what is no text, are an InputError.
         """
-        return [scored.score for scored in self.score_detailed(references, candidates, batch_size, sources)]
+        return [scored.score for scored in self._scored(pairs_of(references, candidates, sources), batch_size)]
 
     def score_detailed(
         self,
@@ -144,14 +143,17 @@ class BleurtScorer:
         sources: Sequence[str] | None = None,
     ) -> list[Scored]:
         """As `score`, with everything that there is to know; sources serve the flag `source_copy` alone."""
-        found = list(self.stream(pairs_of(references, candidates, sources), batch_size))
+        return self._scored(pairs_of(references, candidates, sources), batch_size)
+
+    def _scored(self, pairs: Sequence[Pair], batch_size: int | None) -> list[Scored]:
+        """What `pairs` score; the caller's caller is warned of those that were cut."""
+        found = list(self.stream(pairs, batch_size))
         cut = sum(scored.truncated for scored in found)
-        if cut and not self._warned:
-            self._warned = True
+        if cut:
             advice = "; long='windows' reads them whole" if self._long is Long.CUT else ""
             warnings.warn(
                 f"{cut} of {len(found)} pairs have more than {self.max_tokens} tokens and were cut{advice}.",
-                stacklevel=2,
+                stacklevel=3,
             )
         return found
 

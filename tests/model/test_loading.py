@@ -1,5 +1,6 @@
 """Usable lengths of models, and weights that do not fit."""
 
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from tiny_filler import save_tiny_filler
 from transformers import AutoModelForMaskedLM, BertConfig, RobertaConfig
 
 from pipeline.core.errors import ModelError, ParamsError
-from pipeline.model.loading import check_max_tokens, load, load_tokenizer, usable_tokens
+from pipeline.model.loading import check_max_tokens, load, load_config, load_tokenizer, usable_tokens
 
 
 def tokenizer(longest: int) -> SimpleNamespace:
@@ -65,3 +66,16 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         load_tokenizer(folder)
     assert str(caught.value) == f"{folder}: holds no tokenizer."
+
+
+def test_code_in_a_folder_is_neither_run_nor_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_tiny_filler(tmp_path / "encoder")
+    config = json.loads((folder / "config.json").read_text())
+    maps = {"AutoConfig": "evil.Config", "AutoModelForMaskedLM": "evil.Model"}
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "unheard_of", "auto_map": maps}))
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    for attempt in (lambda: load_config(folder), lambda: load(AutoModelForMaskedLM, folder)):
+        with pytest.raises(ModelError, match="cannot be loaded"):
+            attempt()
+    assert not (tmp_path / "ran").exists()

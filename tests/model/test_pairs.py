@@ -46,6 +46,25 @@ def test_chunks_and_parts_change_nothing(tokenizer: Any, monkeypatch: pytest.Mon
     assert whole.lengths.tolist() == [len(whole.batch([i], "cpu")["input_ids"][0]) for i in range(5)]
 
 
+def test_the_same_tokens_stay_as_with_longest_first(tokenizer: Any) -> None:
+    sides = [" ".join(["cat", "dog", "mat"][i % 3] for i in range(words)) for words in range(9)]
+    pairs = [(z, c) for z in sides for c in sides]
+    for max_tokens in range(5, 12):
+        encoded = encode_pairs(tokenizer, [z for z, _ in pairs], [c for _, c in pairs], max_tokens)
+        for row, pair in enumerate(pairs):
+            texts = [pair[0]], [pair[1]]
+            expected = tokenizer(*texts, truncation="longest_first", max_length=max_tokens)["input_ids"][0]
+            assert encoded.batch([row], "cpu")["input_ids"][0].tolist() == expected, (pair, max_tokens)
+            assert encoded.cut[row] == (len(tokenizer(*texts)["input_ids"][0]) > max_tokens)
+
+
+def test_chunks_are_bounded_by_characters(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHUNK_CHARACTERS", 50)
+    assert list(module._cuts(REFERENCES, CANDIDATES)) == [(0, 2), (2, 4), (4, 5)]
+    long = "the cat sat. " * 3000  # a tokenizer's own truncation takes gigabytes of the product of the two lengths
+    assert encode_pairs(tokenizer, [long, "a"], [long, "a"], 9).lengths.tolist() == [9, 5]
+
+
 def test_segments_numbered_in_another_way_are_refused(tokenizer: Any) -> None:
     class Odd:
         pad_token_id, name_or_path = 0, "odd"

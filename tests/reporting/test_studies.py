@@ -69,7 +69,9 @@ def test_ablations_are_the_variants_of_runs_that_are_alike_in_all_else() -> None
         "all": 52, "none": 48, "only_bleu": 49, "only_rouge": 47, "no_bleu": 50,
     }  # fmt: skip
     assert ablated(lines) == "Alone, over no pre-training: bleu +1.0, rouge −1.0; left out: bleu −1.5."
-    assert [study.keys for study in studies(runs)] == []
+    (study,) = studies(runs)
+    assert study.keys == ("finetune.ratings",)
+    assert [y for _, y in study.line(("wmt17", "adequacy", "bleurt/all"))] == pytest.approx([53, 52])
     text = page(runs, [], found)
     assert "paper, figure 4" in text and "only_rouge" in text and "49.0 / 70.0" in text
     assert ablation(read_runs(shown(experiment("both", 0.52, 0.48)), "x")) is None
@@ -92,6 +94,45 @@ def test_sets_of_the_same_size_are_studies_of_their_own(tmp_path: Path) -> None:
     assert [study.values for study in found] == [(0.5, 0.8), (0.5, 0.8)]
     text = page(runs, found)
     assert "paper, figure 3" in text and "collect.corpora.0.split=by_input" in text
+
+
+def from_encoder(name: str, encoder: str, share: float, **kendall: float) -> dict[str, Any]:
+    """An experiment that started from `encoder` and left `share` of a corpus for the test."""
+    run = with_variants(name, **kendall)
+    params = run["data"]["params"]["params.yaml"]["data"]
+    params["pretrain"] = {"encoder": encoder}
+    params["collect"]["corpora"] = [{"test_fraction": share}]
+    return run
+
+
+def test_encoders_are_lines_of_one_chart() -> None:
+    runs = read_runs(
+        shown(
+            from_encoder("a", "bert", 0.5, all=0.4, none=0.2),
+            from_encoder("b", "bert", 0.8, all=0.3, none=0.1),
+            from_encoder("c", "models/wmt", 0.5, none=0.45),
+            from_encoder("d", "models/wmt", 0.8, none=0.42),
+        ),
+        "x",
+    )
+    found = {study.keys: study for study in studies(runs)}
+    study = found[("collect.corpora.0.test_fraction",)]
+    lines = {cell[2]: [y for _, y in study.line(cell)] for cell in study.runs[0].kendall}
+    assert lines == {
+        "bleurt/all from bert": pytest.approx([40, 30]),
+        "bleurt/none from bert": pytest.approx([20, 10]),
+        "bleurt/none from models/wmt": pytest.approx([45, 42]),
+    }
+    assert found[("pretrain.encoder",)].line(("wmt17", "adequacy", "bleurt/none"))[1][0] == "models/wmt"
+    text = page(runs, list(found.values()))
+    assert "bleurt/none from models/wmt goes from 45.0 at 0.5 to 42.0 at 0.8" in text
+
+
+def test_settings_without_a_line_are_no_study() -> None:
+    runs = read_runs(
+        shown(from_encoder("a", "bert", 0.5, only_bleu=0.4), from_encoder("b", "bert", 0.8, only_rouge=0.3)), "x"
+    )
+    assert studies(runs) == []
 
 
 def shown(*experiments: dict[str, Any]) -> str:

@@ -8,6 +8,8 @@ import sys
 import types
 from typing import Any
 
+import numpy
+import pandas
 import pytest
 import torch
 
@@ -66,9 +68,20 @@ def test_evaluate_takes_batches_single_segments_and_several_references(scorer: B
     metric = EvaluateMetric(scorer)
     metric.add_batch(predictions=["the cat", "a dog"], references=["a cat", ["the dog", "a dog"]])
     metric.add(prediction="paris", reference="the house")
+    metric.add(predictions="paris", references="the house")  # as evaluate.combine calls it
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sources'"):
+        metric.add(prediction="a", reference="b", sources="c")
     expected = scorer.score(["a cat", ["the dog", "a dog"], "the house"], ["the cat", "a dog", "paris"])
-    assert metric.compute()["scores"] == expected
+    assert metric.compute()["scores"] == [*expected, expected[-1]]
     assert metric.compute()["scores"] == []
+
+
+def test_arrays_and_columns_are_lists_too(scorer: BleurtScorer, references: Texts, candidates: Texts) -> None:
+    expected = scorer.score(references, candidates)
+    frame = pandas.DataFrame({"z": references, "c": candidates}, index=range(7, 12))
+    assert scorer.score(frame.z, frame.c, sources=frame.c) == expected
+    metric = EvaluateMetric(scorer)
+    assert metric.compute(predictions=numpy.array(candidates), references=frame.z)["scores"] == expected
 
 
 def test_evaluate_combines_it_with_others(scorer: BleurtScorer, references: Texts, candidates: Texts) -> None:

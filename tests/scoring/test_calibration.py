@@ -150,6 +150,10 @@ def test_percentiles_on_the_command_line(
         [one.percentile for one in scored], abs=1e-2
     )
     assert f"mean percentile {sum(one.percentile for one in scored) / 2:.1f}" in found.err
+    assert main([*given, "--only_system", "--format", "json"]) == 0
+    (system,) = json.loads(capsys.readouterr().out)["systems"]
+    assert system["score"] == pytest.approx(sum(one.score for one in scored) / 2), "a score is never a percentile"
+    assert system["percentile"] == pytest.approx(sum(one.percentile for one in scored) / 2)
 
 
 def test_rows_of_another_split_alone_are_refused(

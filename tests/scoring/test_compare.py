@@ -17,7 +17,7 @@ from pipeline.core.errors import ParamsError
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.compare import preferred
 from pipeline.scoring.familiar import Encoder, Familiar, familiar_scores
-from pipeline.scoring.paired import Settings
+from pipeline.scoring.paired import Settings, randomise, randomise_corpus
 from pipeline.scoring.scorer import BleurtScorer
 
 REFERENCES = ["the cat sat on the mat.", "a dog ran.", "the small red house", "the bird sat"]
@@ -85,7 +85,7 @@ def test_text_shows_tables_segments_and_signature(
     assert out.startswith("scores (95% interval)") and "randomisation holm" in out and "p BLEU" in out
     assert "preferred" not in out
     assert f"segments that changed most, {files['rival']} against {files['base']}" in out
-    assert "BLEU: nrefs:1|ar:10000" in out and out.rstrip().endswith(str(scorer.signature()))
+    assert "BLEU: nrefs:1|case:mixed" in out and out.rstrip().endswith(str(scorer.signature()))
     assert "\x1b" not in out and "·[31mbird" in out
 
 
@@ -148,7 +148,37 @@ def test_familiar_metrics_are_sacrebleus() -> None:
     assert bleu.scores == tuple(BLEU().corpus_score(system, streams).score for system in (BASE, RIVAL))
     assert ter.scores == tuple(TER().corpus_score(system, streams).score for system in (BASE, RIVAL))
     assert bleu.p_values[0] is None and 0 < (bleu.p_values[1] or 0) <= 1
-    assert bleu.signature.startswith("nrefs:2|ar:200|seed:12345|case:mixed")
+    assert bleu.signature.startswith("nrefs:2|case:mixed")
+
+
+def test_equal_systems_and_few_segments_are_never_significant() -> None:
+    references = [(text,) for text in REFERENCES]
+    for found in familiar_scores([*Familiar][:3], references, [BASE, BASE, RIVAL], Encoder("", 1), SETTINGS):
+        assert found.scores[0] == found.scores[1] and found.p_values[1] == 1.0, found.metric
+        # two of four segments differ: at least half of the arrangements are the observed one or its mirror image
+        assert (found.p_values[2] or 0) >= 0.4, found.metric
+
+
+def test_a_corpus_score_is_randomised_as_exactly_as_all_arrangements_say() -> None:
+    first, second = numpy.array([[4.0, 1], [2, 1], [3, 1]]), numpy.array([[5.0, 1], [4, 1], [7, 1]])
+
+    def mean(counts: numpy.ndarray) -> float:
+        return float(counts[0] / counts[1])
+
+    # differences 1, 2 and 4 can be signed in eight ways, two of which are as far from 0 as 7
+    assert randomise_corpus(first, second, mean, 4000, seed=1) == pytest.approx(0.25, abs=0.03)
+    differences = (second - first)[:, 0]
+    assert randomise_corpus(first, second, mean, 400, seed=1) == randomise(differences, 400, seed=1)
+
+
+def test_empty_references_beside_others_are_left_out() -> None:
+    several = [(text, "" if number % 2 else text) for number, text in enumerate(REFERENCES)]
+    alone = [(text, text) for text in REFERENCES]
+    names = [Familiar.BLEU, Familiar.CHRF, Familiar.TER]
+    found = familiar_scores(names, several, [BASE, RIVAL], Encoder("", 1), SETTINGS)
+    assert [one.scores for one in found] == [
+        one.scores for one in familiar_scores(names, alone, [BASE, RIVAL], Encoder("", 1), SETTINGS)
+    ]
 
 
 def test_bertscore_takes_the_best_reference(tmp_path: Path) -> None:

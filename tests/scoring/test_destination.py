@@ -44,6 +44,23 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
     assert read == ["scores"] and pipe.is_fifo()
 
 
+def test_a_link_to_a_pipe_is_written_to() -> None:
+    read, write = os.pipe()
+    with written(Path(f"/dev/fd/{write}")) as out:  # as /dev/stdout and >(command) are
+        out.write("new")
+    assert os.read(read, 9) == b"new"
+    os.close(read)
+    os.close(write)
+
+
+def test_an_input_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    (tmp_path / "link.txt").symlink_to("a.txt")
+    with pytest.raises(ParamsError, match=r"^--scores_file: .*a\.txt is read as input and would be replaced"):
+        check_destinations([str(tmp_path / "link.txt")], scores_file=tmp_path / "a.txt")
+    check_destinations(["-", str(tmp_path / "a.txt")], scores_file=tmp_path / "b.txt")
+
+
 def test_what_cannot_be_written_is_refused_before_anything_is_scored(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     check_destinations(scores_file=tmp_path / "new" / "s.txt", to_json=None)

@@ -185,6 +185,10 @@ def test_standard_input_is_two_columns_or_a_table_with_names(monkeypatch: pytest
         ('{"candidate": "a", "reference": ["b", 3]}\n', "standard input, line 1: reference is not text: 3."),
         ('{"candidate": "a", "reference": []}\n', "standard input, line 1: has no reference."),
         ('{"candidate": "a\\ud800", "reference": "b"}\n', "standard input, line 1: not valid UTF-8: 'a\\ud800'."),
+        (
+            '{"candidate": "a", "reference": "b", "notes": ["c\\ud800"]}\n',
+            "standard input, line 1: not valid UTF-8: '[\"c\\ud800\"]'.",
+        ),
         ("candidate\treference\na\tb\tc\n", "standard input, line 2: has 3 fields, but the header 2."),
     ],
 )

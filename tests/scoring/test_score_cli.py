@@ -249,13 +249,29 @@ def test_a_flag_that_is_repeated_under_any_of_its_names_adds_files(files: Path, 
     assert bleurt("score", "-candidate_file", "a.txt", "-reference_file", "ref.txt", "-t", "b.txt")[0] == together
     with pytest.raises(SystemExit):
         bleurt("score", "-i", "a.jsonl", "--input", "b.jsonl")
+    with pytest.raises(SystemExit):
+        bleurt("score", "-r", "ref.txt", "-t", "a.txt", "--model", "one")  # beside --checkpoint
 
 
 def test_a_column_called_bleurt_is_not_overwritten(files: Path, bleurt: Run) -> None:
-    (files / "x.jsonl").write_text('{"reference": "the cat", "candidate": "a cat", "bleurt": 1}\n')
+    row = '{"reference": "the cat", "candidate": "a cat"}\n'
+    (files / "x.jsonl").write_text(row + row.replace("}", ', "bleurt": 1}'))
     out, err = bleurt("score", "-i", "x.jsonl", "--format", "json", code=2)
     assert out == "" and err.startswith("error: x.jsonl: has a column bleurt")
-    assert bleurt("score", "-i", "x.jsonl")[0].count("\n") == 1, "as text nothing is in its way"
+    assert bleurt("score", "-i", "x.jsonl")[0].count("\n") == 2, "as text nothing is in its way"
+
+
+def test_scores_do_not_replace_what_they_are_of(files: Path, bleurt: Run) -> None:
+    _, err = bleurt("score", "-r", "ref.txt", "-t", "a.txt", "-scores_file", "a.txt", code=2)
+    assert err.startswith("error: --scores_file: a.txt is read as input") and (files / "a.txt").read_text()
+
+
+def test_output_is_utf8_whatever_the_terminal_speaks(files: Path, checkpoint: Path) -> None:
+    (files / "x.jsonl").write_text('{"reference": "the cat", "candidate": "a cat", "note": "ラ"}\n', encoding="utf-8")
+    command = [sys.executable, "-m", "pipeline.scoring", "score", "-i", "x.jsonl", "--format", "json", "--quiet"]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1", "PYTHONPATH": str(ROOT)}
+    out = subprocess.run([*command, "-c", str(checkpoint)], capture_output=True, env=environment, check=True).stdout
+    assert json.loads(out.decode("utf-8"))["note"] == "ラ"
 
 
 def test_numbers_that_json_does_not_know_become_null(files: Path, bleurt: Run) -> None:

@@ -4,7 +4,6 @@ import copy
 import itertools
 import pickle
 import shutil
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -131,9 +130,9 @@ def test_a_pair_is_truncated_where_it_has_more_tokens_than_are_read(checkpoint: 
     with pytest.warns(UserWarning, match="^1 of 3 pairs have more than 12 tokens and were cut; long='windows'"):
         found = scorer.score_detailed([fits] * 3, ["the cat sat on the", f"{long} mat", "the"])
     assert [scored.truncated for scored in found] == [False, True, False]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with pytest.warns(UserWarning, match="^1 of 1 pairs") as caught:
         scorer.score([fits], [f"{long} mat"])
+    assert caught[0].filename == __file__, "a warning names the caller's line"
 
 
 def test_long_pairs_are_read_in_windows_on_request(checkpoint: Path) -> None:
