@@ -6,6 +6,7 @@ tokens, exponential smoothing, effective order), which anyone can reproduce from
 Porter stems, not synonyms: they need WordNet, which no package brings along.
 """
 
+import re
 from collections.abc import Sequence
 
 import nltk
@@ -18,6 +19,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from pipeline.evaluation.names import Baseline
+from pipeline.synthetic.wiki_scripts import SPACELESS, main_script
 
 
 def _sacrebleu(name: Baseline) -> tuple[BLEU | CHRF | TER, float]:
@@ -43,6 +45,23 @@ def _meteor(references: Sequence[str], candidates: Sequence[str]) -> list[float]
         single_meteor_score(words(z).split(), words(c).split(), wordnet=_NoSynonyms())
         for z, c in zip(references, candidates, strict=True)
     ]
+
+
+def reads(name: Baseline, references: Sequence[str]) -> bool:
+    """Whether the baseline finds words in most of `references`; where it finds none, its scores would all be alike.
+
+    rouge-score knows Latin letters and digits alone; sentence BLEU, TER and METEOR part words at blanks.
+
+    >>> reads(Baseline.ROUGE_L, ["Кот спит."]), reads(Baseline.TER, ["Кот спит."]), reads(Baseline.TER, ["猫在睡觉。"])
+    (False, True, False)
+    """
+    if name in (Baseline.ROUGE_2, Baseline.ROUGE_L):
+        known = [re.search("[a-z0-9]", text.lower()) is not None for text in references]
+    elif name in (Baseline.SENTBLEU, Baseline.TER, Baseline.METEOR):
+        known = [main_script(text) not in SPACELESS for text in references]
+    else:
+        return True
+    return 2 * sum(known) >= len(known)
 
 
 def count_words(name: Baseline, references: Sequence[str], candidates: Sequence[str]) -> numpy.ndarray:
@@ -76,3 +95,10 @@ def signature(name: Baseline) -> str:
     metric.sentence_score("a", ["a"])  # the signature states how many references were seen
     text = str(metric.get_signature())
     return f"{text}, negated" if name is Baseline.TER else text
+
+
+def encoded_signature(name: Baseline, model: str, layer: str) -> str:
+    """The same of a baseline that needs an encoder: `model` is its name, `layer` says which and how it was chosen."""
+    weights = "no IDF" if name is Baseline.BERTSCORE else "IDF over the references of corpus and language pair"
+    value = "1 - earth mover's distance" if name is Baseline.MOVERSCORE else "F1"
+    return f"{value}, {model}, {layer}, {weights}, not rescaled"

@@ -27,6 +27,7 @@ from pipeline.model.loading import load_tokenizer, usable_tokens
 from pipeline.model.locate import locate
 from pipeline.model.pairs import encode_pairs
 from pipeline.model.predict import outputs
+from pipeline.ratings.own import text
 from pipeline.ratings.table_files import read_table
 
 ITEMS = ROOT / "tests" / "challenge" / "items.tsv"
@@ -76,9 +77,9 @@ def read_items(file: Path) -> list[Item]:
     """
     items: dict[str, Item] = {}
     for line, row in read_table(file, COLUMNS):
-        item = Item(**{name: row[name] for name in COLUMNS})
+        item = Item(**{name: text(row[name], name, file, line) for name in COLUMNS})
         for name in COLUMNS[:-1]:
-            if not row[name].strip():
+            if not getattr(item, name):
                 raise InputError(f"{name} is empty", file=file, line=line)
         if item.id in items:
             raise InputError("id stands twice", file=file, line=line, value=item.id)

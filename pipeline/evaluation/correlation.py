@@ -90,6 +90,21 @@ def darr_pairs(raw: Vector, segments: numpy.ndarray, gap: float) -> DarrPairs:
     return DarrPairs(numpy.concatenate([none, *better]), numpy.concatenate([none, *worse]))
 
 
+def judged_once(raw: Vector, outputs: numpy.ndarray) -> Vector:
+    """`raw` with several judgements of one output as one, as WMT averages them before it pairs outputs.
+
+    The first row of each output has their mean, the others NaN. `outputs` (rows,) numbers the output of each row.
+
+    >>> judged_once(numpy.array([90.0, 60.0, 50.0]), numpy.array([4, 4, 7]))
+    array([75., nan, 50.])
+    """
+    once: Vector = numpy.full(len(raw), numpy.nan)
+    known = numpy.flatnonzero(~numpy.isnan(raw))
+    _, first, inverse, counts = numpy.unique(outputs[known], return_index=True, return_inverse=True, return_counts=True)
+    once[known[first]] = numpy.bincount(inverse, weights=raw[known], minlength=len(first)) / counts
+    return once
+
+
 def darr_outcomes(pairs: DarrPairs, metric: Vector, ties_count: bool) -> Vector:
     """+1 where the metric agrees with people on a pair, -1 where not, NaN where it ties and ties are left out."""
     outcomes: Vector = numpy.sign(metric[pairs.better] - metric[pairs.worse]).astype(numpy.float64)

@@ -1,7 +1,8 @@
 """Scores of one metric for every rated test row: a baseline's, or a trained checkpoint's ("bleurt/<variant>").
 
 A row with several references is scored against each and keeps the highest (paper, section 5.3). Equal pairs of
-reference and candidate are scored once.
+reference and candidate are scored once. IDF is counted over the references of one corpus and language pair, as the
+metrics' authors do with a test set; a baseline leaves out the corpora and language pairs that it cannot read.
 """
 
 import json
@@ -16,13 +17,14 @@ from pipeline.core.errors import ModelError
 from pipeline.core.records import PREDICTIONS, RATINGS
 from pipeline.core.shards import read_shard, table_of
 from pipeline.core.work import Outcome
-from pipeline.evaluation.baselines import count_words
+from pipeline.evaluation.baselines import count_words, reads
 from pipeline.evaluation.mover import moverscore
 from pipeline.evaluation.names import ENCODED, TRAINED, Baseline
 from pipeline.model.predict import predict
 from pipeline.signals import bertscore
 
 Row = dict[str, Any]
+UNREADABLE = "its writing cannot be read by the baseline"
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,36 @@ def score_metric(index: int, inputs: Sequence[Path], params: ScoringParams) -> O
     rows = read_test_rows([file for file in inputs if file.is_file()])
     scores = score_rows(name, rows, inputs[-1], params)
     for row, score in zip(rows, scores, strict=True):
-        if not numpy.isfinite(score):
+        if not numpy.isfinite(score) and name.startswith(TRAINED):
             raise ModelError(f"{name}: gives {score} for the rating {row['rating_id']}; a metric must give a number.")
     predictions = [
         {"rating_id": row["rating_id"], "metric": name, "score": float(score)}
         for row, score in zip(rows, scores, strict=True)
+        if numpy.isfinite(score)
     ]
-    return Outcome(table_of(predictions, PREDICTIONS), len(rows), len(rows), {})
+    left = len(rows) - len(predictions)
+    return Outcome(table_of(predictions, PREDICTIONS), len(rows), len(predictions), {UNREADABLE: left} if left else {})
 
 
 def score_rows(name: str, rows: Sequence[Row], folder: Path, params: ScoringParams) -> numpy.ndarray:
-    """Scores of `rows` (rows,): the best over each row's references, higher is better."""
+    """Scores of `rows` (rows,): the best over each row's references, higher is better.
+
+    NaN in the corpora and language pairs whose writing a baseline cannot read.
+    """
+    if name.startswith(TRAINED):
+        return _best_scores(name, rows, folder, params)
+    scores = numpy.full(len(rows), numpy.nan)
+    places: dict[tuple[str, str | None], list[int]] = {}
+    for place, row in enumerate(rows):
+        places.setdefault((row["corpus"], row["language_pair"]), []).append(place)
+    for members in places.values():
+        mine = [rows[place] for place in members]
+        if reads(Baseline(name), [row["reference"] for row in mine]):
+            scores[members] = _best_scores(name, mine, folder, params)
+    return scores
+
+
+def _best_scores(name: str, rows: Sequence[Row], folder: Path, params: ScoringParams) -> numpy.ndarray:
     pairs, row_pairs = _unique_pairs(rows)
     references, candidates = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     values = _score_pairs(name, references, candidates, folder, params)

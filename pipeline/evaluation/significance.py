@@ -15,10 +15,13 @@ from scipy import stats
 from pipeline.evaluation.correlation import Vector
 from pipeline.evaluation.resampling import weighted_kendall
 
+MOST_UNDEFINED = 0.05
+"""Share of resamples that may leave a statistic undefined; with more, the rest is no fair picture of its spread."""
+
 
 @dataclass(frozen=True)
 class Interval:
-    """Bounds of a percentile bootstrap interval; NaN where no resample defines the statistic."""
+    """Bounds of a percentile bootstrap interval; NaN where too few resamples define the statistic."""
 
     low: float
     high: float
@@ -35,27 +38,35 @@ class Paired:
 
 
 def interval(values: Vector, confidence: float) -> Interval:
-    """The central `confidence` (0-1) share of resampled `values`; undefined resamples are left out.
+    """The central `confidence` (0-1) share of resampled `values`.
+
+    Undefined resamples are left out, up to MOST_UNDEFINED of them; NaN where there are more.
 
     >>> interval(numpy.arange(101.0), 0.5)
     Interval(low=25.0, high=75.0)
     """
-    known = values[~numpy.isnan(values)]
+    known = _known(values)
     if len(known) == 0:
         return Interval(math.nan, math.nan)
     low, high = numpy.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high))
 
 
+def _known(values: Vector) -> Vector:
+    """The resamples that are defined; none where more than MOST_UNDEFINED are not."""
+    known: Vector = values[~numpy.isnan(values)]
+    return known if len(known) >= (1 - MOST_UNDEFINED) * len(values) else known[:0]
+
+
 def paired_bootstrap(differences: Vector) -> float:
     """p-value from resampled differences (resamples,): twice the share on the rarer side of zero, counting one more.
 
-    Undefined resamples are left out; NaN where all are.
+    Undefined resamples are left out, up to MOST_UNDEFINED of them; NaN where there are more.
 
     >>> paired_bootstrap(numpy.array([0.1] * 95 + [-0.1] * 4))
     0.1
     """
-    known = differences[~numpy.isnan(differences)]
+    known = _known(differences)
     if len(known) == 0:
         return math.nan
     rarer = min(int((known <= 0).sum()), int((known >= 0).sum()))

@@ -6,6 +6,7 @@ DARR, as WMT does. The average is the mean over language pairs, each weighing th
 metrics can be tested on them.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,8 @@ CORRELATIONS = {
 class Group:
     """Test rows of one corpus, aspect and language pair; every vector is (rows,).
 
-    `points`: raw ratings from 0 to 100, NaN where unknown. `year`: of the WMT campaign, None where there is none.
+    `points`: raw ratings from 0 to 100, NaN where unknown; of an output that was judged several times, its first row
+    has the mean and the others NaN. `year`: of the WMT campaign, None where there is none.
     """
 
     corpus: str
@@ -86,13 +88,16 @@ def group_rows(rows: Sequence[dict[str, Any]], scores: dict[str, dict[str, float
 def _group(key: tuple[str, str, str], rows: list[dict[str, Any]], scores: dict[str, dict[str, float]]) -> Group:
     names = [(row["segment"] or "", row["reference"]) for row in rows]
     numbers = {name: number for number, name in enumerate(sorted(set(names)))}
+    outputs = [(*name, row["system"] or "", row["candidate"]) for name, row in zip(names, rows, strict=True)]
+    output_numbers = {output: number for number, output in enumerate(sorted(set(outputs)))}
+    points = numpy.array([_points(row) for row in rows], dtype=numpy.float64)
     years = {row["year"] for row in rows}
     assert len(years) == 1, "collect holds a test corpus to one year"
     return Group(
         *key,
         year=years.pop(),
         human=numpy.array([row["score"] for row in rows], dtype=numpy.float64),
-        points=numpy.array([_points(row) for row in rows], dtype=numpy.float64),
+        points=correlation.judged_once(points, numpy.array([output_numbers[output] for output in outputs])),
         segments=numpy.array([numbers[name] for name in names]),
         scores={
             metric: numpy.array([by_row[row["rating_id"]] for row in rows], dtype=numpy.float64)
@@ -115,7 +120,7 @@ def darr_rule(year: int | None, gap: float) -> tuple[float, bool]:
 
 def left_out(group: Group) -> str | None:
     """Why the group is not averaged: people's ratings on it define no correlation with anything; None if they do."""
-    if len(group.human) < 2:
+    if len(numpy.unique(group.segments)) < 2:
         return "fewer than two rated segments"
     return "all human ratings are equal" if numpy.ptp(group.human) == 0 else None
 
@@ -144,6 +149,9 @@ def _measure_metric(group: Group, scores: Vector, weights: resampling.Weights, d
         value = correlation.darr(group.points, scores, group.segments, gap=gap, ties_count=ties_count)
         outcomes = correlation.darr_outcomes(pairs, scores, ties_count)
         found["darr"] = Measured(value.value, resampling.weighted_darr(pairs, outcomes, weights), value.pairs)
+    if len(numpy.unique(group.segments)) < 2:  # every resample is the same one, which says nothing
+        nothing = numpy.full(len(weights), numpy.nan)
+        found = {name: dataclasses.replace(measured, resamples=nothing) for name, measured in found.items()}
     return found
 
 

@@ -104,6 +104,23 @@ def _text(entry: Entry) -> tuple[Keys, str]:
     return entry.keys, normalised(entry.rating.candidate)
 
 
+def check_scales(entries: list[Entry]) -> None:
+    """A ParamsError where training ratings of one aspect are standardised in one corpus and on a scale in another.
+
+    They would be one target: from 0 to 1 here, around 0 with a deviation of 1 there.
+    """
+    corpora: dict[str, dict[bool, str]] = {}
+    for entry in entries:
+        if entry.split == TRAIN:
+            corpora.setdefault(entry.rating.aspect, {}).setdefault(entry.rating.z is None, entry.corpus)
+    for aspect, found in corpora.items():
+        if len(found) > 1:
+            raise ParamsError(
+                f"collect.corpora: training ratings of {aspect} are standardised in {found[False]!r} and on a scale in "
+                f"{found[True]!r}; standardise the latter (scale: null), or leave one out (collect.without)."
+            )
+
+
 def skew(entries: list[Entry], params: CollectParams, dropped: dict[str, Counter[str]]) -> None:
     """Drop what the drift leaves out of the training rows and of the test rows, and count it.
 

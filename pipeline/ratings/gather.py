@@ -6,6 +6,7 @@ resume is the whole: the shards are written aside and moved in one step, and a k
 
 import dataclasses
 import html
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +17,17 @@ from pipeline.core import work
 from pipeline.core.errors import InputError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
-from pipeline.ratings.divide import TEST, TRAIN, VALIDATION, Entry, drop_leaks, entries_of, hold_out_validation, skew
+from pipeline.ratings.divide import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Entry,
+    check_scales,
+    drop_leaks,
+    entries_of,
+    hold_out_validation,
+    skew,
+)
 from pipeline.ratings.hub import load_hub
 from pipeline.ratings.own import load_own
 from pipeline.ratings.params import CollectParams, Corpus, Layout
@@ -27,6 +38,9 @@ from pipeline.ratings.wmt18 import load_wmt18
 from pipeline.ratings.wmt_daseg import load_wmt_daseg
 
 TOO_LONG = "a reference or the candidate is too long"
+EMPTY = "the reference is empty"
+
+_REFERENCE = re.compile("&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);")
 
 LOADERS: dict[Layout, Callable[[Corpus], Loaded]] = {
     Layout.WMT_DASEG: load_wmt_daseg,
@@ -46,16 +60,14 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
     for corpus in params.corpora:
         if corpus.name in params.without:
             continue
-        loaded = LOADERS[corpus.layout](corpus)
-        if params.undo_character_references:
-            loaded = Loaded([_unescaped(rating) for rating in loaded.ratings], loaded.dropped)
-        loaded = _without_long_texts(loaded, params.max_words)
+        loaded = cleaned(LOADERS[corpus.layout](corpus), params.undo_character_references, params.max_words)
         dropped[corpus.name] = loaded.dropped
         if not loaded.ratings:
             reasons = f" ({_reasons(loaded.dropped)})" if loaded.dropped else ""
             raise InputError(f"no rating of corpus {corpus.name} is left{reasons}", file=corpus.parts[0].path)
         entries += entries_of(corpus, loaded, params.seed)
     drop_leaks(entries, params, dropped)
+    check_scales(entries)
     skew(entries, params, dropped)
     hold_out_validation(entries, params)
     counts = _counts(entries, dropped)
@@ -63,30 +75,39 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
     return counts
 
 
+def cleaned(loaded: Loaded, undo_character_references: bool, max_words: int) -> Loaded:
+    """The rows as raters saw them, without those of which a text has more than `max_words` words; those are counted."""
+    dropped = loaded.dropped.copy()
+    kept = []
+    for rating in map(_unescaped, loaded.ratings) if undo_character_references else loaded.ratings:
+        texts = (rating.reference, *rating.other_references, rating.candidate)
+        if not rating.reference.strip():
+            dropped[EMPTY] += 1
+        elif any(len(text.split()) > max_words for text in texts):
+            dropped[TOO_LONG] += 1
+        else:
+            kept.append(rating)
+    return Loaded(kept, dropped)
+
+
 def _unescaped(rating: Rating) -> Rating:
     """The rating with the characters that HTML's and XML's references in its texts stand for."""
     return dataclasses.replace(
         rating,
-        reference=html.unescape(rating.reference),
-        other_references=tuple(map(html.unescape, rating.other_references)),
-        candidate=html.unescape(rating.candidate),
-        source=None if rating.source is None else html.unescape(rating.source),
+        reference=unescaped(rating.reference),
+        other_references=tuple(filter(str.strip, map(unescaped, rating.other_references))),
+        candidate=unescaped(rating.candidate),
+        source=None if rating.source is None else unescaped(rating.source),
     )
 
 
-def _without_long_texts(loaded: Loaded, max_words: int) -> Loaded:
-    """The rows whose texts have at most `max_words` words, as white space parts them; the rest is counted."""
-    kept = [
-        rating
-        for rating in loaded.ratings
-        if all(
-            len(text.split()) <= max_words for text in (rating.reference, *rating.other_references, rating.candidate)
-        )
-    ]
-    dropped = loaded.dropped.copy()
-    if len(kept) < len(loaded.ratings):
-        dropped[TOO_LONG] = len(loaded.ratings) - len(kept)
-    return Loaded(kept, dropped)
+def unescaped(text: str) -> str:
+    """`text` with its character references undone, those that end in a semicolon: `?a=1&copy=2` is an address.
+
+    >>> unescaped("AT&amp;T &#39;s &quot;a&copy=b&quot;")
+    'AT&T \'s "a&copy=b"'
+    """
+    return _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
 
 
 def _counts(entries: list[Entry], dropped: dict[str, Counter[str]]) -> dict[str, Any]:

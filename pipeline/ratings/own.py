@@ -5,9 +5,9 @@ Columns `reference`, `candidate` and `score`, and where known `source`, `system`
 columns are ignored. Rows of equal `segment` and reference are rated against each other, whatever file they stand in
 (there may be a file for each system); equal numbers of different references are different segments.
 
-With `scale: 100` a `score` is a raw rating from 0 to 100, and the training target is score / 100: a constant that says
-the same in every corpus and does not move when rows are added or re-split, as a standardisation over the corpus would.
-With `scale: null` it is a standardised rating and the target itself.
+With `scale: 100` a `score` is a raw rating from 0 to 100, and the training target is score / 100: a constant that does
+not move when rows are added or re-split, as a standardisation over the corpus would. With `scale: null` it is a
+standardised rating and the target itself, as WMT's are: only such ratings train beside WMT's.
 """
 
 import json

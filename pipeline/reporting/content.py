@@ -1,5 +1,6 @@
 """Everything that the page shows, ready to be put into the template: numbers as text, charts as markup."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -105,7 +106,7 @@ def _benchmark(found: Gathered, benchmark: Benchmark, points: Sequence[Point], w
     return {
         "mark": benchmark,
         "name": benchmark_name(benchmark),
-        "pairs": views.pairs_text(benchmark),
+        "pairs": views.pairs_text(found, benchmark),
         "summary": views.summary(found, benchmark),
         "left_out": views.left_out(found, benchmark),
         "headline": _headline(benchmark),
@@ -182,15 +183,21 @@ def _bar(benchmark: Benchmark, metric: str, pair: str) -> figures.Bar | None:
 
 
 def trend(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Mean human and mean metric score in bins of equally many points, by rising human score.
+    """Mean human and mean metric score in bins of about equally many points, by rising human score.
 
-    >>> trend([(1.0, 0.0), (2.0, 4.0)])
-    [(1.0, 0.0), (2.0, 4.0)]
+    Points of one human score stay in one bin: cut apart by their metric scores, they would draw a line of their own.
+
+    >>> trend([(1.0, 0.0), (2.0, 4.0), (2.0, 6.0)])
+    [(1.0, 0.0), (2.0, 5.0)]
     """
-    ordered = sorted(points)
-    count = min(TREND_BINS, len(ordered))
-    bins = [ordered[i * len(ordered) // count : (i + 1) * len(ordered) // count] for i in range(count)]
-    return [(sum(p[0] for p in one) / len(one), sum(p[1] for p in one) / len(one)) for one in bins]
+    bins: dict[int, list[tuple[float, float]]] = {}
+    before = 0
+    for _, found in itertools.groupby(sorted(points), key=lambda point: point[0]):
+        same = list(found)
+        middle = before + len(same) / 2
+        bins.setdefault(int(TREND_BINS * middle / len(points)), []).extend(same)
+        before += len(same)
+    return [(sum(p[0] for p in one) / len(one), sum(p[1] for p in one) / len(one)) for one in bins.values()]
 
 
 def _curves(trainings: Sequence[Training], stage: str) -> list[Row]:

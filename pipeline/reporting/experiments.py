@@ -1,6 +1,7 @@
 """DVC experiments as curves: which runs differ in one setting alone, and what each of them reached.
 
-Read from `dvc exp show --json`, which holds every run's params.yaml and reports/metrics.json.
+Read from `dvc exp show --json`, which holds every run's params.yaml and reports/metrics.json. The workspace is left
+out: its params.yaml may have been edited since its metrics were made. What it holds is an experiment or a commit too.
 """
 
 import json
@@ -17,6 +18,9 @@ TOGETHER: tuple[tuple[str, ...], ...] = (("collect.drift.train_alpha", "collect.
 
 IRRELEVANT = ("report.", "evaluate.baselines", "evaluate.resamples", "evaluate.permutations", "evaluate.batch_tokens")
 """Settings, by how they begin, that leave the agreement of a metric as it is."""
+
+WORKSPACE = "workspace"
+"""What DVC calls the files as they stand."""
 
 VARIANTS = "variants"
 """The setting that ablations differ in: a run holds several variants, each a metric of its own."""
@@ -70,7 +74,8 @@ def read_runs(text: str, source: str) -> list[Run]:
     `source` names the text in the error.
     """
     try:
-        found = [run for revision in json.loads(text) for run in _runs_of(revision)]
+        revisions = [revision for revision in json.loads(text) if revision["rev"] != WORKSPACE]
+        found = [run for revision in revisions for run in _runs_of(revision)]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"is not what `dvc exp show --json` prints ({error})", file=source) from error
     distinct: dict[str, Run] = {}

@@ -98,7 +98,8 @@ numbers above are measured against.</p>
 {% endif %}
 {% if b.scatter %}<h3>Calibration</h3>
 <figure class="half">{{ b.scatter }}<figcaption>{{ b.mark.primary }}: human score (across) against metric score (up),
-{{ b.shown }} of {{ b.mark.rows }} rows; the line joins the means of ten groups of equal size.</figcaption></figure>
+{{ b.shown }} of {{ b.mark.all_rows }} rows; the line joins the means of at most ten groups of about equal size.
+</figcaption></figure>
 {% endif %}
 <h3>Worst disagreements with people</h3>
 {% if b.mark.primary %}<p class="note">Places run from 0 (lowest of the language pair) to 100 (highest), by people and

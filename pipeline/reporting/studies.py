@@ -7,6 +7,7 @@ the paper have sentences of their own and say how they differ from it; any other
 """
 
 import argparse
+import json
 import math
 import re
 import statistics
@@ -26,6 +27,8 @@ from pipeline.reporting.page import render, signed
 
 PRETRAINED = f"{TRAINED}all"
 COLOURS = 8
+RATINGS = "finetune.ratings"
+"""Whose null means all."""
 
 Line = list[tuple[Any, float]]
 """Value of the setting, Kendall x 100."""
@@ -42,11 +45,15 @@ class Known:
 
 def seeds(lines: dict[str, Line]) -> str:
     """Mean and spread of each trained metric, and of the gain where both were trained with the same seeds."""
-    parts = [f"{name} {_spread([y for _, y in line])}" for name, line in lines.items() if name.startswith(TRAINED)]
+    parts = [
+        f"{name} {_spread([y for _, y in line])} ({len(line)} seeds)"
+        for name, line in lines.items()
+        if name.startswith(TRAINED)
+    ]
     ours, plain = dict(lines.get(PRETRAINED, [])), dict(lines.get(UNTRAINED, []))
     both = [ours[seed] - plain[seed] for seed in ours if seed in plain]
-    gain = f" Pre-training changes it by {_spread(both, signed=True)}." if both else ""
-    return f"Over {len(next(iter(lines.values())))} seeds (mean ± standard deviation): {', '.join(parts)}.{gain}"
+    gain = f" Pre-training changes it by {_spread(both, signed=True)} ({len(both)} seeds)." if both else ""
+    return f"Mean ± standard deviation: {', '.join(parts)}.{gain}"
 
 
 def _spread(values: Sequence[float], signed: bool = False) -> str:
@@ -55,13 +62,15 @@ def _spread(values: Sequence[float], signed: bool = False) -> str:
 
 
 def drift(lines: dict[str, Line]) -> str:
-    """The share of the undrifted Kendall that each metric keeps at the strongest drift."""
+    """The share of the undrifted Kendall that each metric keeps at the strongest drift that all were measured at."""
+    by_alpha = {name: dict(line) for name, line in lines.items()}
+    common = set.intersection(*(set(line) for line in by_alpha.values())) if lines else set()
+    strongest = max(common, default=0)
     kept = [
-        f"{name} {100 * line[-1][1] / line[0][1]:.0f}%".replace("-", "−")
-        for name, line in lines.items()
-        if line[0][0] == 0 and line[0][1] > 0
+        f"{name} {100 * line[strongest] / line[0]:.0f}%".replace("-", "−")
+        for name, line in by_alpha.items()
+        if strongest > 0 and line.get(0, 0) > 0
     ]
-    strongest = max(x for line in lines.values() for x, _ in line)
     return f"At α = {strongest:g} of the Kendall without drift remain: {', '.join(kept)}." if kept else _span(lines)
 
 
@@ -70,19 +79,21 @@ def learning(lines: dict[str, Line]) -> str:
     ours, plain = dict(lines.get(PRETRAINED, [])), dict(lines.get(UNTRAINED, []))
     both = [x for x, _ in lines.get(PRETRAINED, []) if x in plain]
     if len(both) < 2:
-        return _span(lines)
-    gains = [f"{signed((ours[x] - plain[x]) / 100)} points with {_words(x)} ratings" for x in (both[0], both[-1])]
-    return f"Pre-training changes Kendall by {gains[0]} and by {gains[1]}. {_span(lines)}"
+        return _span(lines, RATINGS)
+    gains = [
+        f"{signed((ours[x] - plain[x]) / 100)} points with {_words(x, RATINGS)} ratings" for x in (both[0], both[-1])
+    ]
+    return f"Pre-training changes Kendall by {gains[0]} and by {gains[1]}. {_span(lines, RATINGS)}"
 
 
-def _span(lines: dict[str, Line]) -> str:
+def _span(lines: dict[str, Line], key: str = "") -> str:
     """Where each trained metric starts, ends and is best."""
     parts = []
     for name, line in lines.items():
         if name.startswith(TRAINED):
             best = max(line, key=lambda point: point[1])
-            ends = f"{line[0][1]:.1f} at {_words(line[0][0])} to {line[-1][1]:.1f} at {_words(line[-1][0])}"
-            parts.append(f"{name} goes from {ends} and is best at {_words(best[0])} ({best[1]:.1f})")
+            first, last, top = (f"{y:.1f} at {_words(x, key)}" for x, y in (line[0], line[-1], best))
+            parts.append(f"{name} goes from {first} to {last} and is best with {top}")
     return "; ".join(parts) + "." if parts else "No trained metric."
 
 
@@ -98,7 +109,7 @@ KNOWN: dict[str, Known] = {
         "The paper crosses the drift of training and test ratings; here both have the same α. Bins are the paper's.",
         drift,
     ),
-    "finetune.ratings": Known(
+    RATINGS: Known(
         "Learning curve (number of ratings)",
         "The ratings are drawn by the seed, a smaller number from the larger; steps stay the same, so few ratings are "
         "seen more often. All ratings stand at twice the largest number.",
@@ -122,9 +133,17 @@ def _known(study: Study) -> Known | None:
     return KNOWN.get(re.sub(r"\.\d+(?=\.|$)", ".N", study.keys[0]))
 
 
-def _words(value: Any) -> str:
-    """A setting's value as a reader would say it."""
-    return "all" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+def _words(value: Any, key: str = "") -> str:
+    """The value of the setting `key` as params.yaml has it, whole numbers with commas; no limit is "all".
+
+    >>> _words(2040), _words(None), _words(True), _words(None, RATINGS)
+    ('2,040', 'null', 'true', 'all')
+    """
+    if value is None and key == RATINGS:
+        return "all"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def charts(study: Study) -> list[dict[str, Any]]:
@@ -142,29 +161,29 @@ def charts(study: Study) -> list[dict[str, Any]]:
 
 def _chart(study: Study, corpus: str, aspect: str, lines: dict[str, Line]) -> dict[str, Any]:
     known = _known(study)
-    places = _places(study.values)
+    places = _places(study.values, study.keys[0])
     series = [
-        Series(name, i % COLOURS, [(places[_words(x)], y) for x, y in line])
+        Series(name, i % COLOURS, [(places[_words(x, study.keys[0])], y) for x, y in line])
         for i, (name, line) in enumerate(lines.items())
     ]
     named = " and ".join(study.keys)
     return {
         "heading": f"{corpus}, {aspect}",
-        "sentence": known.conclude(lines) if known else _span(lines),
+        "sentence": known.conclude(lines) if known else _span(lines, study.keys[0]),
         "chart": curves(series, f"Kendall against {named}, {corpus}, {aspect}", study.keys[0].rsplit(".", 1)[-1]),
         "caption": "Kendall τ-b × 100",
         "legend": [(one.name, one.colour) for one in series],
-        "columns": [_words(value) for value in study.values],
+        "columns": [_words(value, study.keys[0]) for value in study.values],
         "rows": [(name, _cells(study, (corpus, aspect, name))) for name in lines],
     }
 
 
-def _places(values: Sequence[Any]) -> dict[str, float]:
+def _places(values: Sequence[Any], key: str) -> dict[str, float]:
     """Where each value stands on the axis: numbers at themselves, all else twice as far as the value before it."""
     places, last = dict[str, float](), 1.0
     for value in values:
-        last = float(value) if isinstance(value, int | float) else 2 * last
-        places[_words(value)] = last
+        last = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 2 * last
+        places[_words(value, key)] = last
     return places
 
 
@@ -254,7 +273,9 @@ def page(runs: Sequence[Run], found: Sequence[Study], ablations: Ablation | None
             {
                 "title": known.title if known else study.keys[0],
                 "differs": known.differs if known else "",
-                "setting": ", ".join([*study.keys, *(f"{key}={_words(value)}" for key, value in study.where.items())]),
+                "setting": ", ".join(
+                    [*study.keys, *(f"{key}={_words(value, key)}" for key, value in study.where.items())]
+                ),
                 "charts": charts(study),
             }
         )
@@ -271,8 +292,8 @@ def main() -> None:
     found, ablations = studies(runs), ablation(runs)
     rows: list[tuple[Any, ...]] = [
         (
-            " ".join([*study.keys, *(f"{key}={_words(value)}" for key, value in study.where.items())]),
-            "all" if value is None else value,
+            " ".join([*study.keys, *(f"{key}={_words(value, key)}" for key, value in study.where.items())]),
+            _words(value, study.keys[0]) if value is None else value,
             *cell,
             round(kendall, 4),
             round(run.pearson.get(cell, math.nan), 4),

@@ -1,7 +1,7 @@
 """Turns what was gathered into the tables of the report: plain rows of text and numbers, correlations times 100.
 
 Trained metrics come first, then baselines by falling average Kendall. The metric that the report is about is
-"bleurt/all" where it exists, else the first trained one: chosen by name, never by its score on the test rows.
+"bleurt/all" where it exists, else the first by name that was pre-trained, never chosen by its score on the test rows.
 """
 
 import math
@@ -58,14 +58,19 @@ class Benchmark:
     def primary(self) -> str | None:
         """The trained metric that the report is about."""
         trained = [metric for metric in self.metrics if metric.startswith(TRAINED)]
-        wanted = f"{TRAINED}all"
-        return wanted if wanted in trained else (trained[0] if trained else None)
+        return min(trained, key=lambda name: (name != f"{TRAINED}all", name == UNTRAINED, name), default=None)
 
     @property
     def rows(self) -> int:
         """Rated segments behind the averages."""
         cell = self.average("kendall", self.metrics[0])
         return cell.count if cell else 0
+
+    @property
+    def all_rows(self) -> int:
+        """Rated segments, those of language pairs that the averages leave out among them."""
+        by_pair = self.cells["kendall"][self.metrics[0]]
+        return sum(by_pair[pair].count for pair in self.language_pairs)
 
     def column(self, statistic: str, language_pair: str) -> list[Cell | None]:
         """One cell a metric, in table order; None where it was not computed (DARR of a metric that ties all pairs)."""
@@ -199,7 +204,8 @@ def headline(found: Gathered, marks: Sequence[Benchmark]) -> str:
     for benchmark in marks:
         lines = [
             f"{benchmark.corpus}, {benchmark.aspect}: agreement with people x 100 on {benchmark.rows} rated segments, "
-            f"average of {pairs_text(benchmark)} ({confidence:.0%} interval)",
+            f"average of {pairs_text(found, benchmark)} ({confidence:.0%} interval)",
+            *([f"Left out of the average: {'; '.join(left)}."] if (left := left_out(found, benchmark)) else []),
             "",
             "  ".join([f"{'metric':<24}", *(f"{name:<20}" for name in _named(benchmark))]).rstrip(),
         ]
@@ -211,9 +217,9 @@ def headline(found: Gathered, marks: Sequence[Benchmark]) -> str:
     return "\n\n".join(blocks or ["Nothing was evaluated."])
 
 
-def pairs_text(benchmark: Benchmark) -> str:
-    """How many language pairs there are, in words."""
-    count = len(benchmark.language_pairs)
+def pairs_text(found: Gathered, benchmark: Benchmark) -> str:
+    """How many language pairs are averaged, in words."""
+    count = len(benchmark.language_pairs) - len(left_out(found, benchmark))
     return "1 language pair" if count == 1 else f"{count} language pairs"
 
 

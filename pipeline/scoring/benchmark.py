@@ -7,8 +7,9 @@
 The pipeline's own evaluation: Kendall, Pearson, Spearman and DARR by language pair and on average, with bootstrap
 intervals, beside the baselines, and paired tests against the best of them. Ratings are a CSV, TSV, JSONL or Parquet
 file (or a folder of such) with the columns reference, candidate and score, as `pipeline.ratings.own` reads them, or a
-folder that the stage collect wrote, whose rows of --split are taken. Texts are read as there, without the clean-up of
-`bleurt score`, so that the numbers are those of the pipeline.
+folder that the stage collect wrote, whose rows of --split are taken. Texts are read as `collect` reads them (character
+references undone, rows with more than 256 words left out), without the clean-up of `bleurt score`, so that the numbers
+are those of the pipeline.
 """
 
 import argparse
@@ -32,6 +33,9 @@ from pipeline.scoring.output import Format
 
 Row = dict[str, Any]
 MAX_TOKENS = 128
+MAX_WORDS = 256
+"""Of a text, as `collect.max_words` has it."""
+
 BATCH_TOKENS = 8192
 
 
@@ -84,6 +88,7 @@ def read_ratings(place: Path, scale: float | None, split: str) -> list[Row]:
     """Rows of `pipeline.core.records.RATINGS`: all of an own file, or those of `split` that collect wrote."""
     from pipeline.core.records import RATINGS
     from pipeline.core.shards import read_rows
+    from pipeline.ratings.gather import cleaned
     from pipeline.ratings.own import load_own
     from pipeline.ratings.params import Corpus, Layout, Part, Split
 
@@ -91,13 +96,22 @@ def read_ratings(place: Path, scale: float | None, split: str) -> list[Row]:
         rows = [row for row in read_rows(place, RATINGS) if row["split"] == split]
         if not rows:
             raise InputError("no row has the split", file=place, value=split)
+        years: dict[str, set[int | None]] = {}
+        for row in rows:
+            years.setdefault(row["corpus"], set()).add(row["year"])
+        for row in rows:  # each year is a benchmark of its own, with its own rule for DARR
+            if len(years[row["corpus"]]) > 1:
+                row["corpus"] = f"{row['corpus']} {row['year']}"
         return rows
     name = place.name.split(".")[0] or "ratings"
     if not place.exists():
         raise InputError("no such file or folder", file=place)
-    loaded = load_own(Corpus(name, Layout.OWN, (Part(str(place), None),), ("*",), (), Split.TEST, None, scale))
+    own = Corpus(name, Layout.OWN, (Part(str(place), None),), ("*",), (), Split.TEST, None, scale)
+    loaded = cleaned(load_own(own), True, MAX_WORDS)
     if not loaded.ratings:
         raise InputError("holds no rating", file=place)
+    for reason, count in loaded.dropped.items():
+        print(f"warning: {place}: {count} rows are left out: {reason}", file=sys.stderr)
     rows = [asdict(rating) for rating in loaded.ratings]
     for row in rows:
         row.update(rating_id=f"{name}/{row.pop('key')}", corpus=name, split="test")
@@ -108,7 +122,7 @@ def score_all(rows: Sequence[Row], arguments: argparse.Namespace) -> tuple[dict[
     """Metric -> rating -> score, and metric -> signature, of the checkpoints and then of the baselines."""
     from tqdm import tqdm
 
-    from pipeline.evaluation.baselines import signature
+    from pipeline.evaluation.baselines import encoded_signature, signature
     from pipeline.evaluation.predictions import ScoringParams, score_rows
     from pipeline.model.locate import locate
 
@@ -126,15 +140,17 @@ def score_all(rows: Sequence[Row], arguments: argparse.Namespace) -> tuple[dict[
         encoded = baseline in ENCODED
         folder = locate(arguments.bertscore_model) if encoded else Path()
         jobs[baseline.value] = folder, params(baseline.value, MAX_TOKENS)
-        weights = "IDF over the references" if baseline is Baseline.BERTSCORE_IDF else "no IDF"
-        text = f"F1, {arguments.bertscore_model}, layer {arguments.bertscore_layer}, {weights}, not rescaled"
+        text = encoded_signature(baseline, arguments.bertscore_model, f"layer {arguments.bertscore_layer}")
         signatures[baseline.value] = text if encoded else signature(baseline)
     scores = {}
     for name, (folder, settings) in tqdm(jobs.items(), unit="metric", disable=not sys.stderr.isatty()):
         values = score_rows(name, rows, folder, settings)
-        if not numpy.isfinite(values).all():
+        known = numpy.isfinite(values)
+        if name.startswith(TRAINED) and not known.all():
             raise ModelError(f"{name}: gives some ratings no finite score.")
-        scores[name] = {row["rating_id"]: float(value) for row, value in zip(rows, values, strict=True)}
+        if not known.all():
+            print(f"warning: {name}: cannot read the writing of {(~known).sum()} ratings", file=sys.stderr)
+        scores[name] = {row["rating_id"]: float(values[place]) for place, row in enumerate(rows) if known[place]}
     return scores, signatures
 
 

@@ -18,7 +18,7 @@ from pipeline.core.records import AGREEMENT, PREDICTIONS, RATINGS
 from pipeline.core.runtime import run_main
 from pipeline.core.shards import list_shards, read_rows, shard_name, table_of, write_shard
 from pipeline.core.work import Job, run_job, write_json
-from pipeline.evaluation.baselines import signature
+from pipeline.evaluation.baselines import encoded_signature, signature
 from pipeline.evaluation.comparison import compare
 from pipeline.evaluation.layer import best_layer
 from pipeline.evaluation.names import ENCODED, PUBLISHED, TRAINED, Baseline
@@ -177,9 +177,7 @@ def _signatures(params: EvaluateParams, scoring: ScoringParams) -> dict[str, str
         if name.startswith(TRAINED):
             found[name] = f"checkpoint {name.removeprefix(TRAINED)}, pairs cut to {params.max_tokens} tokens"
         elif Baseline(name) in ENCODED:
-            weights = "no IDF" if name == Baseline.BERTSCORE else "IDF over the test references"
-            value = "1 - earth mover's distance" if name == Baseline.MOVERSCORE else "F1"
-            found[name] = f"{value}, {params.bertscore_model}, {layer}, {weights}, not rescaled"
+            found[name] = encoded_signature(Baseline(name), params.bertscore_model, layer)
         else:
             found[name] = signature(Baseline(name))
     return found

@@ -1,17 +1,19 @@
 """Scoring rated rows: several references, several outputs, equal pairs, and a metric that fails."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
+from tiny_filler import save_tiny_filler
 
 from pipeline.core.errors import ModelError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.evaluation import predictions
-from pipeline.evaluation.predictions import ScoringParams, read_test_rows, score_metric, score_rows
+from pipeline.evaluation.predictions import UNREADABLE, ScoringParams, read_test_rows, score_metric, score_rows
 
 PARAMS = ScoringParams(("bleurt/x",), bertscore_model="", bertscore_layer=1, max_tokens=16, batch_tokens=64)
 
@@ -89,6 +91,31 @@ def test_a_score_that_is_no_number_names_metric_and_rating(tmp_path: Path, monke
     write_shard(shard, table_of([row(7, "abc", "")], RATINGS))
     with pytest.raises(ModelError, match="bleurt/x: gives nan for the rating r7"):
         score_metric(0, [shard, folder], PARAMS)
+
+
+def test_idf_is_counted_over_one_corpus_and_language_pair(tmp_path: Path) -> None:
+    encoder = save_tiny_filler(tmp_path / "encoder")
+    mine = [row(0, "the cat sat", "the dog sat"), row(1, "the bird", "the mat")]
+    others = [row(2 + i, "paris", "the cat", corpus="other", language_pair="de-en") for i in range(5)]
+    for name in ("bertscore_idf", "moverscore"):
+        alone = score_rows(name, mine, encoder, PARAMS)
+        assert score_rows(name, [others[0], *mine, *others[1:]], encoder, PARAMS)[1:3] == pytest.approx(alone)
+
+
+def test_a_baseline_leaves_out_what_it_cannot_read(tmp_path: Path) -> None:
+    rows = [
+        row(0, "the cat sat", "the dog sat", language_pair="de-en"),
+        row(1, "кот спит", "кот спал", language_pair="en-ru"),
+        row(2, "猫在睡觉。", "猫睡觉。", language_pair="en-zh"),
+    ]
+    read = {
+        name: numpy.isfinite(score_rows(name, rows, tmp_path, PARAMS)).tolist() for name in ("rougeL", "ter", "chrf++")
+    }
+    assert read == {"rougeL": [True, False, False], "ter": [True, True, False], "chrf++": [True, True, True]}
+    shard = tmp_path / shard_name(0)
+    write_shard(shard, table_of(rows, RATINGS))
+    found = score_metric(0, [shard], dataclasses.replace(PARAMS, metrics=("rougeL",)))
+    assert (found.rows_in, found.rows_out, found.dropped) == (3, 1, {UNREADABLE: 2})
 
 
 def test_only_test_rows_are_read_from_all_shards_in_order(tmp_path: Path) -> None:

@@ -20,7 +20,12 @@ from pipeline.evaluation.significance import (
 
 def test_interval_is_the_central_share() -> None:
     assert interval(numpy.arange(101.0), 0.5) == Interval(25.0, 75.0)
-    assert interval(numpy.array([1.0, numpy.nan, 3.0]), 0.5) == Interval(1.5, 2.5)
+    assert interval(numpy.append(numpy.arange(101.0), [numpy.nan] * 5), 0.5) == Interval(25.0, 75.0)
+
+
+def test_resamples_that_are_mostly_undefined_say_nothing() -> None:
+    some = numpy.array([1.0] * 94 + [numpy.nan] * 6)
+    assert math.isnan(interval(some, 0.5).low) and math.isnan(paired_bootstrap(some))
 
 
 def test_interval_of_nothing_is_undefined() -> None:

@@ -16,6 +16,8 @@ def rated(number: int, pair: str | None, score: float, **changes: Any) -> dict[s
         "corpus": "wmt18",
         "aspect": "adequacy",
         "language_pair": pair,
+        "system": None,
+        "candidate": f"candidate {number}",
         "segment": f"s{number // 2}",
         "year": 2018,
         "reference": f"reference {number // 2}",
@@ -110,8 +112,9 @@ def test_an_average_of_no_pair_is_undefined_and_counts_nothing() -> None:
 
 
 def test_intervals_hold_the_value_and_every_metric_meets_the_same_resamples() -> None:
-    scores = SCORES | {"copy": SCORES["bleurt/all"]}
-    found = measure(group_rows(ROWS, scores), 200, 25.0, seed=1)
+    rows = [rated(i + 100 * j, pair, float(i)) for i in range(20) for j, pair in enumerate(("de-en", "cs-en"))]
+    swapped = {row["rating_id"]: float(int(row["score"]) ^ 1) for row in rows}
+    found = measure(group_rows(rows, {"bleurt/all": swapped, "copy": swapped}), 200, 25.0, seed=1)
     one, other = (found[Key("wmt18", "adequacy", m, "average", "kendall")] for m in ("bleurt/all", "copy"))
     assert numpy.array_equal(one.resamples, other.resamples, equal_nan=True)
     for row in agreement_rows(found, 0.95):
@@ -125,6 +128,31 @@ def test_darr_uses_raw_ratings_of_the_same_segment() -> None:
     found = measure(group_rows(rows, {"m": SCORES["bleurt/all"]}), 50, 25.0, seed=1)
     measured = found[Key("wmt18", "adequacy", "m", "de-en", "darr")]
     assert (measured.value, measured.count) == (1.0, 2)
+
+
+def test_several_judgements_of_an_output_are_one_for_darr() -> None:
+    # two judges give A 90 and 60, B 20 and 50; C has A's words from another system, which is an output of its own
+    judged = [("m", "A", 90.0), ("m", "A", 60.0), ("m", "B", 20.0), ("m", "B", 50.0), ("n", "A", 70.0)]
+    rows = [
+        rated(i, "de-en", raw, raw=raw, segment="s", reference="r", system=system, candidate=text)
+        for i, (system, text, raw) in enumerate(judged)
+    ]
+    scores = {"m": {row["rating_id"]: float(row["candidate"] == "A") for row in rows}}
+    (group,) = group_rows(rows, scores)
+    assert group.points.tolist() == pytest.approx([75, numpy.nan, 35, numpy.nan, 70], nan_ok=True)
+    measured = measure([group], 50, 25.0, seed=1)[Key("wmt18", "adequacy", "m", "de-en", "darr")]
+    assert (measured.value, measured.count) == (1.0, 2)
+
+
+def test_one_segment_has_a_value_but_no_interval_and_is_not_averaged() -> None:
+    alone = [rated(50 + i, "fi-en", h, segment="s", reference="r") for i, h in enumerate(HUMAN)]
+    scores = {"bleurt/all": SCORES["bleurt/all"] | dict(zip((r["rating_id"] for r in alone), SWAPPED, strict=True))}
+    groups = group_rows(ROWS + alone, scores)
+    found = measure(groups, 50, 25.0, seed=1)
+    measured = found[Key("wmt18", "adequacy", "bleurt/all", "fi-en", "kendall")]
+    assert measured.value == pytest.approx(0.6) and numpy.isnan(measured.resamples).all()
+    assert [left_out(group) for group in groups] == [None, None, "fewer than two rated segments"]
+    assert found[Key("wmt18", "adequacy", "bleurt/all", "average", "kendall")].count == 10
 
 
 def test_darr_of_own_ratings_counts_points_of_100_on_any_scale() -> None:

@@ -13,7 +13,7 @@ from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import list_shards, read_rows
 from pipeline.ratings.divide import DRIFT, LEAK
-from pipeline.ratings.gather import TOO_LONG, collect
+from pipeline.ratings.gather import EMPTY, TOO_LONG, collect
 from pipeline.ratings.params import CollectParams, Corpus, DriftParams, Layout, Split
 from pipeline.ratings.splits import normalised
 
@@ -164,6 +164,29 @@ def test_character_references_become_characters_on_request(tmp_path: Path, write
         (found,) = read_rows(tmp_path / "out", RATINGS)
         texts = tuple(found[name] for name in ("reference", "other_references", "candidate", "source"))
         assert texts == expected
+
+
+def test_what_is_empty_without_its_references_is_dropped_and_addresses_stay(
+    tmp_path: Path, write: Write, corpus: Make
+) -> None:
+    address = "https://x.org/?a=1&region=2&copy=3&notify=1"
+    rows = [
+        {"reference": "&nbsp;", "candidate": "a"},
+        {"reference": address, "references": ["&#32;"], "candidate": "b"},
+    ]
+    file = write(tmp_path / "a.jsonl", "".join(json.dumps({**row, "score": 50}) + "\n" for row in rows))
+    counts = collect(params(corpus(Layout.OWN, file), undo=True), tmp_path / "out")
+    assert (counts["rows_in"], counts["dropped"]) == (2, {EMPTY: 1})
+    (found,) = read_rows(tmp_path / "out", RATINGS)
+    assert (found["reference"], found["other_references"]) == (address, [])
+
+
+def test_training_ratings_of_two_kinds_are_refused(tmp_path: Path, write: Write, corpus: Make) -> None:
+    scaled, plain = (own(write, tmp_path / f"{n}.tsv", (f"A {n}.", f"s{n}"), (f"B {n}.", f"t{n}")) for n in (1, 2))
+    mine, theirs = corpus(Layout.OWN, scaled, name="mine"), corpus(Layout.OWN, plain, name="theirs", scale=None)
+    with pytest.raises(ParamsError, match="ratings of adequacy are standardised in 'theirs' and on a scale in 'mine'"):
+        collect(params(mine, theirs), tmp_path / "out")
+    collect(params(mine, dataclasses.replace(theirs, split=Split.TEST)), tmp_path / "out")
 
 
 def test_a_test_split_of_several_years_is_refused(tmp_path: Path, write: Write, corpus: Make) -> None:

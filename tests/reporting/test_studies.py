@@ -168,6 +168,12 @@ def test_runs_that_differ_in_one_setting_make_a_study() -> None:
     assert not found[("finetune.ratings",)].line(("wmt17", "adequacy", "ter")), "an undefined agreement is no point"
 
 
+def test_the_workspace_is_no_run() -> None:
+    stale = experiment("x", 0.9, 0.9, finetune__schedule__seed=9) | {"rev": "workspace"}
+    text = json.dumps([stale, *json.loads(shown(experiment("a", 0.5, 0.4)))])
+    assert [run.name for run in read_runs(text, "x")] == ["a"]
+
+
 def test_drift_of_both_sides_is_one_study() -> None:
     runs = read_runs(
         shown(
@@ -188,8 +194,8 @@ def test_drift_of_both_sides_is_one_study() -> None:
         (
             seeds,
             {"bleurt/all": [(1, 50.0), (2, 52.0)], "bleurt/none": [(1, 49.0), (2, 52.0)], "ter": [(1, 3.0), (2, 3.0)]},
-            "Over 2 seeds (mean ± standard deviation): bleurt/all 51.0 ± 1.4, bleurt/none 50.5 ± 2.1. "
-            "Pre-training changes it by +0.5 ± 0.7.",
+            "Mean ± standard deviation: bleurt/all 51.0 ± 1.4 (2 seeds), bleurt/none 50.5 ± 2.1 (2 seeds). "
+            "Pre-training changes it by +0.5 ± 0.7 (2 seeds).",
         ),
         (
             drift,
@@ -197,11 +203,16 @@ def test_drift_of_both_sides_is_one_study() -> None:
             "At α = 3 of the Kendall without drift remain: bleurt/all 80%, ter 25%.",
         ),
         (
+            drift,
+            {"bleurt/all": [(0.0, 50.0), (1.5, 40.0)], "ter": [(0.0, 20.0), (1.5, 10.0), (3.0, 5.0)]},
+            "At α = 1.5 of the Kendall without drift remain: bleurt/all 80%, ter 50%.",
+        ),
+        (
             learning,
             {"bleurt/all": [(510, 45.0), (None, 50.0)], "bleurt/none": [(510, 40.0), (None, 51.0)]},
             "Pre-training changes Kendall by +5.0 points with 510 ratings and by −1.0 points with all ratings. "
-            "bleurt/all goes from 45.0 at 510 to 50.0 at all and is best at all (50.0); "
-            "bleurt/none goes from 40.0 at 510 to 51.0 at all and is best at all (51.0).",
+            "bleurt/all goes from 45.0 at 510 to 50.0 at all and is best with 50.0 at all; "
+            "bleurt/none goes from 40.0 at 510 to 51.0 at all and is best with 51.0 at all.",
         ),
     ],
 )

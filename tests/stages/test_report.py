@@ -20,11 +20,11 @@ from pipeline.core.work import write_json
 from pipeline.evaluation.comparison import compare
 from pipeline.evaluation.names import AVERAGE
 from pipeline.evaluation.tables import agreement_rows, group_rows, measure
-from pipeline.reporting.content import pair_table
+from pipeline.reporting.content import pair_table, trend
 from pipeline.reporting.figures import ticks
 from pipeline.reporting.gather import Folders, costs
 from pipeline.reporting.samples import percentiles, worst
-from pipeline.reporting.views import benchmarks
+from pipeline.reporting.views import Benchmark, benchmarks
 from pipeline.stages import report as stage
 from pipeline.stages.report import ReportParams, report, show
 
@@ -239,6 +239,22 @@ def test_variants_that_params_do_not_name_are_not_shown(full: Path) -> None:
         shutil.copytree(full / stage_folder / "all", full / stage_folder / "only_bleu")
     assert "only_bleu" not in make(full)
     assert sorted(f.name for f in (full / "reports" / "plots" / "finetune").iterdir()) == ["all.csv", "none.csv"]
+
+
+def test_the_metric_of_the_report_is_chosen_by_name() -> None:
+    def mark(**kendall: float) -> Benchmark:
+        names = tuple(f"bleurt/{name}" for name in sorted(kendall, key=kendall.__getitem__, reverse=True))
+        return Benchmark("c", "adequacy", names, (), {})
+
+    assert mark(none=0.5, all=0.1, only_bleu=0.4).primary == "bleurt/all"
+    assert mark(no_bleu=0.3, only_flag=0.5, none=0.6).primary == "bleurt/no_bleu"
+    assert mark(none=0.6).primary == "bleurt/none" and mark().primary is None
+
+
+def test_the_calibration_line_keeps_equal_ratings_together() -> None:
+    points = [(human, metric) for human in (0.0, 50.0, 100.0) for metric in (-1.0, 0.0, 1.0)]
+    assert trend(points) == [(0.0, 0.0), (50.0, 0.0), (100.0, 0.0)]
+    assert len(trend([(float(i), 0.0) for i in range(100)])) == 10
 
 
 def test_benchmarks_stand_in_the_order_of_the_corpora() -> None:
