@@ -39,7 +39,7 @@ lock: ## write requirements.lock from pyproject.toml's ranges in a fresh environ
 	rm -rf .lock-env && $(PYTHON) -m venv .lock-env
 	.lock-env/bin/pip install --quiet torch==2.13.0
 	.lock-env/bin/pip install --quiet --editable '.[dev]'
-	.lock-env/bin/pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
+	.lock-env/bin/pip freeze --all --exclude pip --exclude-editable | sed 's/+cpu$$//' > requirements.lock
 	rm -rf .lock-env
 
 clean:  ## forget unfinished work (finished outputs stay)

@@ -114,14 +114,18 @@ def test_the_number_of_workers_changes_no_byte(project: Path, tmp_path: Path) ->
 
 def test_torchrun_trains_one_model_with_two_processes(project: Path, tmp_path: Path) -> None:
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--module"]
-    inputs = ["--params", "params.yaml", "--pretrained", "models/pretrain/all", "--ratings", "data/collect"]
-    inputs += ["--graded", "data/grade"]
+    text = (project / "params.yaml").read_text(encoding="utf-8")
+    assert text.count("members: 1") == 1
+    (tmp_path / "params.yaml").write_text(text.replace("members: 1", "members: 2"), encoding="utf-8")
+    inputs = ["--params", str(tmp_path / "params.yaml"), "--pretrained", "models/pretrain/all"]
+    inputs += ["--ratings", "data/collect", "--graded", "data/grade"]
     run(project, *torchrun, "pipeline.stages.finetune", *inputs, "--out", str(tmp_path / "two"))
     one, two = (
         json.loads((f / "training.json").read_text()) for f in (project / "models/finetune/all", tmp_path / "two")
     )
     assert [point["step"] for point in two["steps"]] == [point["step"] for point in one["steps"]]
     assert two["steps"][0]["loss"] == pytest.approx(one["steps"][0]["loss"], rel=0.5)
+    assert len(two["members"]) == 2
     weights = [load_file(f / "model.safetensors") for f in (project / "models/finetune/all", tmp_path / "two")]
     assert weights[0].keys() == weights[1].keys()
     assert not (project / ".work").exists() or not list((project / ".work").rglob("state.pt"))

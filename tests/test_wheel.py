@@ -2,9 +2,20 @@
 
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 from pipeline.core.closure import ROOT
+
+
+def test_a_source_distribution_holds_the_metric(tmp_path: Path) -> None:
+    command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path)]
+    subprocess.run([*command, "sdist", "--formats", "tar", "--dist-dir", str(tmp_path)], cwd=ROOT, check=True)
+    (archive,) = tmp_path.glob("*.tar")
+    with tarfile.open(archive) as found:
+        names = {name.partition("/")[2] for name in found.getnames()}
+    metric = ROOT / "models" / "bundled" / "metric"
+    assert {str(file.relative_to(ROOT)) for file in metric.iterdir()} <= names
 
 
 def test_what_is_built_holds_the_metric(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def with_outputs(folder: Path, outputs: Sequence[str], dropout: float, seed: int
     model = load(AutoModelForSequenceClassification, folder, ("pooler", "classifier"), config=config)
     assert isinstance(model, PreTrainedModel)
     _fresh_head(model, seed)
+    head_of(model).__class__ = ExactLinear
     return model
 
 
@@ -123,10 +124,20 @@ def head_of(model: PreTrainedModel) -> torch.nn.Linear:
     return layer
 
 
+class ExactLinear(torch.nn.Linear):
+    """A linear layer in its weights' precision: under bf16's autocast, scores would come in steps of 0.004."""
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        """Outputs (rows, outputs) of features (rows, features)."""
+        with torch.autocast(given.device.type, enabled=False):
+            return super().forward(given.to(self.weight.dtype))
+
+
 def load_metric(folder: Path, device: str | None = None) -> PreTrainedModel:
     """The checkpoint in `folder`, whole, in evaluation mode and single precision, on `device` or the runtime's."""
     model = load(AutoModelForSequenceClassification, locate(str(folder)))
     assert isinstance(model, PreTrainedModel)
+    head_of(model).__class__ = ExactLinear
     return model.to(device or runtime.device())
 
 

@@ -28,7 +28,7 @@ from pipeline.model.loading import check_max_tokens, load_tokenizer
 from pipeline.model.pairs import EncodedPairs, encode_pairs
 from pipeline.model.predict import head_inputs, outputs
 from pipeline.training.batching import BatchPlan
-from pipeline.training.loop import Schedule
+from pipeline.training.loop import Schedule, process_group
 from pipeline.training.runs import finish, run, state_folder, write_counts, write_training
 
 MEANING = ("adequacy", "semantics")
@@ -225,13 +225,14 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
     read = [start / "model.safetensors", ratings, *([graded] if params.graded_share else [])]
     state = state_folder("pipeline.stages.finetune", params, read, start.name)
     histories, members = [], []
-    for number in range(params.members):
-        model.load_state_dict(fresh)
-        schedule = dataclasses.replace(params.schedule, seed=params.schedule.seed + number)
-        plan = BatchPlan(encoded.lengths[lessons.slots], params.batch_pairs, schedule.seed)
-        place = state / str(number)
-        histories.append(run(model, loss, plan.rows, schedule, evaluate, place, place if number else out))
-        members.append({name: weight.clone() for name, weight in model.state_dict().items()})
+    with process_group():
+        for number in range(params.members):
+            model.load_state_dict(fresh)
+            schedule = dataclasses.replace(params.schedule, seed=member_seed(params.schedule.seed, number))
+            plan = BatchPlan(encoded.lengths[lessons.slots], params.batch_pairs, schedule.seed)
+            place = state / str(number)
+            histories.append(run(model, loss, plan.rows, schedule, evaluate, place, place if number else out))
+            members.append({name: weight.clone() for name, weight in model.state_dict().items()})
     history = histories[0]
     if history is None:
         return
@@ -252,6 +253,11 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
     left = {"graded candidate not drawn": lessons.dropped} if lessons.dropped else {}
     write_counts(out, train.rows + held.rows + lessons.rows, {**train.dropped, **held.dropped, **left})
     finish(state)
+
+
+def member_seed(seed: int, number: int) -> int:
+    """The seed of member `number`; the first has `seed` itself, and no two seeds share another member."""
+    return int(generator(seed, "member", number).integers(2**31)) if number else seed
 
 
 def probe(

@@ -2,7 +2,8 @@
 
 Dropout is seeded from (seed, step) and batches are a function of the step, so a run that was killed and continues from
 its last state file ends with the weights of a run that was never killed. Under torchrun every process takes its share
-of each batch (DistributedDataParallel); on hardware with bf16 the forward pass runs in it.
+of each batch (DistributedDataParallel), and every row counts the same (of several aspects, every rating where all rows
+have all); on hardware with bf16 the forward pass runs in it.
 """
 
 import contextlib
@@ -122,13 +123,28 @@ class Group:
         """This process's rows of a batch; a batch smaller than the group goes whole to everyone."""
         return rows[self.rank :: self.size] if len(rows) >= self.size else rows
 
+    def weight(self, rows: list[int]) -> float:
+        """What the mean loss of `share(rows)` counts in the mean over processes, so that every row counts the same."""
+        return self.size * len(self.share(rows)) / len(rows) if len(rows) >= self.size else 1.0
+
+    def mean(self, value: float) -> float:
+        """The mean of `value` over all processes."""
+        if self.size == 1:
+            return value
+        sums = torch.tensor([value], dtype=torch.float64, device=runtime.device())
+        torch.distributed.all_reduce(sums)
+        return float(sums[0]) / self.size
+
 
 @contextlib.contextmanager
 def process_group() -> Iterator[Group]:
-    """Join torchrun's processes where there are any, and leave them at the end."""
+    """Join torchrun's processes where there are any, and leave them at the end; inside another one, it is that one."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield Group(0, 1)
+        return
+    if torch.distributed.is_initialized():
+        yield Group(torch.distributed.get_rank(), size)
         return
     on_gpu = runtime.device().startswith("cuda")
     if on_gpu:
@@ -171,7 +187,9 @@ def fit(
     with tqdm(total=schedule.steps, initial=first, desc="train", unit="step", mininterval=2.0) as bar:
         for step in range(first, schedule.steps):
             rows = rows_at(step)
-            history.loss_sum += update(wrapped, optimizer, loss, group.share(rows), schedule, step)
+            weight = group.weight(rows)
+            mine = update(wrapped, optimizer, loss, group.share(rows), schedule, step, weight)
+            history.loss_sum += group.mean(weight * mine)
             history.loss_steps += 1
             history.rows_seen += len(rows)
             history.seconds = time.time() - started
@@ -209,8 +227,12 @@ def update(
     rows: list[int],
     schedule: Schedule,
     step: int,
+    weight: float = 1.0,
 ) -> float:
-    """One step of training on `rows`: the loss before it. Dropout is drawn from the schedule's seed and `step`."""
+    """One step of training on `rows`: the loss before it, whose gradient counts `weight` times.
+
+    Dropout is drawn from the schedule's seed and `step`.
+    """
     torch.manual_seed(schedule.seed * 1_000_003 + step)
     for settings in optimizer.param_groups:
         settings["lr"] = settings["rate"] * schedule.factor(step)
@@ -218,7 +240,7 @@ def update(
         value = loss(model, rows)
     if not torch.isfinite(value):
         raise BleurtError(f"training diverged at step {step + 1} (the loss is not finite); lower the learning rate.")
-    torch.autograd.backward(value)
+    torch.autograd.backward(weight * value)
     torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip_norm)
     optimizer.step()
     optimizer.zero_grad()

@@ -1,5 +1,6 @@
 """Multi-task pre-training on synthetic pairs (paper, sections 4.2-4.3 and B.1)."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,6 +142,8 @@ def pretrain(params: PretrainParams, variant: str, pairs: Path, labels: Path, ou
     tokenizer = load_tokenizer(locate(params.encoder))
     check_max_tokens("pretrain.max_tokens", params.max_tokens, model.config, tokenizer)
     if not tasks:
+        if os.environ.get("RANK", "0") != "0":  # one process writes
+            return
         save_metric(model, tokenizer, out)
         write_training(out, History(), {"variant": variant, "pairs": 0})
         write_counts(out, 0, {})

@@ -17,6 +17,7 @@ from pipeline.model.checkpoint import (
     TARGETS,
     Head,
     keep_heads,
+    load_metric,
     new_metric,
     save_metric,
     save_targets,
@@ -61,6 +62,14 @@ def test_a_new_head_depends_on_the_seed_alone_and_the_encoder_is_kept(start: Pat
     assert first.classifier.weight.shape == (1, load_file(start / "model.safetensors")["classifier.weight"].shape[1])
     name = f"{first.base_model_prefix}.encoder.layer.0.output.dense.weight"
     assert torch.equal(first.state_dict()[name], load_file(start / "model.safetensors")[name])
+
+
+def test_scores_under_bf16_are_not_rounded_to_it(start: Path) -> None:
+    model = load_metric(start, "cpu")
+    encoded = encode_pairs(load_tokenizer(start), REFERENCES, CANDIDATES, max_tokens=64)
+    with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = model(**encoded.batch(range(4), "cpu")).logits
+    assert logits.dtype == torch.float32 and not torch.equal(logits, logits.bfloat16().float())
 
 
 def test_the_pretraining_head_travels_with_the_finetuned_model(start: Path, tmp_path: Path) -> None:

@@ -19,7 +19,16 @@ from pipeline.model.checkpoint import Head, head_of, new_metric
 from pipeline.model.loading import load_tokenizer
 from pipeline.model.pairs import encode_pairs
 from pipeline.model.predict import outputs
-from pipeline.training.finetuning import FinetuneParams, average, finetune, kendall, probe, read_rated, with_graded
+from pipeline.training.finetuning import (
+    FinetuneParams,
+    average,
+    finetune,
+    kendall,
+    member_seed,
+    probe,
+    read_rated,
+    with_graded,
+)
 from pipeline.training.loop import Schedule
 
 SCHEDULE = Schedule(
@@ -100,6 +109,11 @@ def test_fewer_ratings_are_drawn_nested_and_counted(tmp_path: Path) -> None:
     assert (few.rows, few.dropped) == (10, {"train rating not drawn": 7})
     assert [f"cat {round(10 * score)}" for score in few.ratings[:, 0]] == few.candidates
     assert read_rated(folder, "train", ["adequacy"], 10, seed=1).dropped == {}
+
+
+def test_seeds_share_no_member() -> None:
+    seeds = [member_seed(seed, number) for seed in range(1, 6) for number in range(3)]
+    assert len(set(seeds)) == 15 and member_seed(4, 0) == 4
 
 
 def test_members_are_averaged_weight_by_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

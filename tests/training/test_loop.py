@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pipeline.core.errors import BleurtError, ParamsError, StorageError
-from pipeline.training.loop import Group, Schedule, fit
+from pipeline.training.loop import Group, Schedule, fit, update
 
 
 def schedule(steps: int) -> Schedule:
@@ -85,6 +85,29 @@ def test_the_best_validation_score_wins_over_the_last(tmp_path: Path) -> None:
 def test_processes_share_a_batch_and_none_goes_without() -> None:
     assert [Group(rank, 3).share([1, 2, 3, 4]) for rank in range(3)] == [[1, 4], [2], [3]]
     assert [Group(rank, 3).share([7]) for rank in range(3)] == [[7], [7], [7]]
+
+
+@pytest.mark.parametrize(("count", "size"), [(32, 1), (32, 3), (32, 5), (5, 4), (2, 4)])
+def test_every_row_counts_the_same_however_many_processes(count: int, size: int) -> None:
+    rows = list(range(count))
+    groups = [Group(rank, size) for rank in range(size)]
+    means = [sum(group.share(rows)) / len(group.share(rows)) * group.weight(rows) for group in groups]
+    assert sum(means) / size == pytest.approx(sum(rows) / count)
+
+
+def test_a_weight_scales_the_gradient_and_not_the_loss() -> None:
+    gradients = []
+    for weight in (1.0, 0.5):
+        model = torch.nn.Linear(4, 1)
+        torch.nn.init.ones_(model.weight)
+        torch.nn.init.ones_(model.bias)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        optimizer.param_groups[0]["rate"] = 1.0
+        before = model.weight.detach().clone()
+        last = dataclasses.replace(schedule(2), clip_norm=1e9)
+        found = update(model, optimizer, loss, [0, 1], last, 0, weight)
+        gradients.append((before - model.weight.detach(), found))
+    assert torch.allclose(gradients[0][0], 2 * gradients[1][0]) and gradients[0][0].any()
 
 
 def test_a_score_that_is_undefined_is_never_the_best(tmp_path: Path) -> None:
