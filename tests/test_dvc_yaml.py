@@ -73,7 +73,12 @@ def test_signals_of_label_are_all_signals() -> None:
 
 
 def test_own_files_re_run_the_stages_that_read_them() -> None:
-    assert {stage for stage in STAGES if "data/own" in STAGES[stage]["deps"]} == {"extract", "collect"}
+    assert {stage for stage in STAGES if "data/own" in STAGES[stage]["deps"]} == {
+        "extract",
+        "perturb",
+        "grade",
+        "collect",
+    }
     assert (ROOT / "data" / "own").is_dir()
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from pipeline.core.errors import InputError
 
 
-def read_lines(file: Path) -> list[str]:
+def read_lines(file: Path, strip: str | None = None) -> list[str]:
     """The lines of a UTF-8 file, gzipped or not, without surrounding white space; an empty last line does not count.
 
-    Only a line feed ends a line: Unicode's other separators occur inside translations.
+    `strip`: the characters that are taken off a line's ends instead. Only a line feed ends a line: Unicode's other
+    separators occur inside translations.
     """
     try:
         raw = file.read_bytes()
@@ -28,7 +29,7 @@ def read_lines(file: Path) -> list[str]:
         lines.pop()
     for number, line in enumerate(lines, start=1):
         check_unicode(line, file, number)
-    return [line.strip() for line in lines]
+    return [line.strip(strip) for line in lines]
 
 
 def check_unicode(text: str, file: Path, line: int) -> None:

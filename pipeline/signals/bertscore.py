@@ -179,8 +179,8 @@ def greedy_match(references: Sequence[Matrix], candidates: Sequence[Matrix], bat
         precision, recall = _mean(cosine.amax(2), c.weights), _mean(cosine.amax(1), z.weights)
         void = c.empty | z.empty
         precision, recall = precision.masked_fill(void, 0.0), recall.masked_fill(void, 0.0)
-        total = precision + recall
-        f1 = torch.where(total > 0, 2 * precision * recall / total, 0.0)
+        total = precision + recall  # of opposite signs, their harmonic mean has no bounds
+        f1 = torch.where((precision > 0) & (recall > 0), 2 * precision * recall / total, 0.0)
         values[rows] = torch.stack([precision, recall, f1], dim=1).cpu()
     return values
 

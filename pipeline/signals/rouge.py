@@ -1,5 +1,7 @@
 """ROUGE-N precision, recall and F (section 4.2, A.3), by the library rouge-score, on tokens split at white space.
 
+In scripts without spaces every character is a token.
+
 The paper used the seq2seq library's ROUGE-N, bigrams by default, which intersects sets of n-grams; rouge-score clips
 counts, as ROUGE's definition says. The two differ only where a sentence repeats an n-gram. Case is kept, as there.
 """
@@ -14,6 +16,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import Tokenizer
 
 from pipeline.core.errors import ParamsError
+from pipeline.synthetic.wiki_scripts import words
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,11 @@ class Params:
 
 
 class SpaceTokenizer(Tokenizer):  # type: ignore[misc]
-    """Splits at white space and changes nothing else."""
+    """Splits at white space, or into characters where a script has none, and changes nothing else."""
 
     def tokenize(self, text: str) -> list[str]:
         """Tokens of `text`."""
-        return text.split()
+        return words(text)[0]
 
 
 def models(params: Params) -> tuple[Path, ...]:

@@ -8,6 +8,7 @@ One shard of pairs for each shard of segments.
 import argparse
 from pathlib import Path
 
+from pipeline.core.errors import InputError
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 from pipeline.core.shards import list_shards
@@ -25,6 +26,10 @@ def main() -> None:
     arguments = parser.parse_args()
     params = load_params(arguments.params, "perturb", PerturbParams)
     counts = run_job(make_job(params, arguments.segments), arguments.out)
+    if not counts["rows_out"]:
+        raise InputError(
+            "no pair came of these segments; look at counts.json and the shares in perturb", file=arguments.out
+        )
     print(f"perturb: {counts['rows_out']} pairs of {counts['rows_in']} attempts")
 
 

@@ -3,6 +3,7 @@
 The paper's models are tensor2tensor Transformers; ours are Marian models (see `pipeline.model.translation`).
 """
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -54,4 +55,4 @@ def _through(language: str, texts: Sequence[str], segments: list[int], params: B
 
 def _attempt(segment: int, language: str, candidate: str | None) -> Attempt:
     reason = without_translation(candidate)
-    return Attempt(segment, language, Technique.BACKTRANSLATE, candidate or "", reason, pivot=language)
+    return Attempt(segment, language, Technique.BACKTRANSLATE, html.unescape(candidate or ""), reason, pivot=language)

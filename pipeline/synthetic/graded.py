@@ -63,7 +63,7 @@ AUXILIARIES = _words("is are was were can could will would should must may might
 NEGATIONS = {
     r"\b([Cc]an)(?:not|['’]t)\b": r"\1",
     r"\b([Ww])on['’]t\b": r"\1ill",
-    r" not\b": "",
+    r"(?<!\bor) not\b(?! only\b)": "",
     r"(?<!\b[Aa]i)(?<!\b[Ss]ha)n['’]t\b": "",
 }
 """What stands for a negation in a text, and what remains without it."""
@@ -132,7 +132,7 @@ def negated(text: str, pool: Pool, rng: Random) -> str | None:
     if not ways:
         for match in _AUXILIARY.finditer(text):
             ways.append(f"{text[: match.end()]} not{text[match.end() :]}")
-    for match in re.finditer(r"\b[a-z]+\b(?!['’])", text):
+    for match in re.finditer(r"(?<!-)\b[a-z]+\b(?!['’-])", text):
         if match.group() in OPPOSITES:
             ways.append(text[: match.start()] + OPPOSITES[match.group()] + text[match.end() :])
     return _one(ways, rng) if ways else None

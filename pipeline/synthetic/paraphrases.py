@@ -16,6 +16,7 @@ from pipeline.core.params import require
 from pipeline.core.seeds import generator
 from pipeline.synthetic.graded import Sentence
 from pipeline.synthetic.sources import TextSource, hold_distinct, parallel_sentences
+from pipeline.synthetic.wiki_scripts import length
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,10 @@ def paraphrased(params: ParaphraseParams, seed: int) -> Sequence[Sentence]:
 def _joined(sentences: Sequence[Sentence], params: ParaphraseParams, rng: numpy.random.Generator) -> Iterator[Sentence]:
     """`sentences` in random order, a drawn number of them put together at a time."""
     order = [sentences[i] for i in rng.permutation(len(sentences))]
-    while order:
-        count = int(rng.integers(1, params.longest + 1))
-        parts, order = order[:count], order[count:]
+    first = 0
+    while first < len(order):
+        parts = order[first : first + int(rng.integers(1, params.longest + 1))]
+        first += len(parts)
         texts = (" ".join(getattr(part, side) for part in parts) for side in ("text", "paraphrase", "foreign"))
         yield Sentence(parts[0].id, *texts)
 
@@ -73,7 +75,7 @@ def _read(source: TextSource, params: ParaphraseParams, rng: numpy.random.Genera
     """Every two sentences of `source` with the same translation; which of the two is the reference is drawn."""
     versions: dict[str, list[str]] = {}
     for text, foreign in parallel_sentences(source):
-        if len(text.split()) >= params.min_words and foreign:
+        if length(text) >= params.min_words and foreign:
             versions.setdefault(foreign, []).append(text)
     found: list[Sentence] = []
     for foreign, texts in versions.items():

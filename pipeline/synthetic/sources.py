@@ -33,11 +33,11 @@ def parallel_sentences(source: TextSource) -> Iterator[tuple[str, str]]:
     """(sentence, its translation) of each line of a text file, gzipped or not, with a tab between the two.
 
     The sentence is of the metric's language. White space is made single, empty lines are passed over, and further
-    columns are not read.
+    columns are not read; either side may be empty.
     """
     file = source.file()
-    for number, line in enumerate(read_lines(file), start=1):
-        if not line:
+    for number, line in enumerate(read_lines(file, strip="\r"), start=1):
+        if not line.strip():
             continue
         columns = line.split("\t")
         if len(columns) < 2:

@@ -20,6 +20,11 @@ WORD = re.compile(r"[^\W_]+")
 CLOSING = frozenset(",.;:!?)]}%’”")
 OPENING = frozenset("([{$£€“‘")
 TIGHT = frozenset("-–/'")
+NEARLY_ALWAYS = 0.9
+"""Share of a word's occurrences that must have a spelling for a fill to get it."""
+
+FUNCTION_WORDS = frozenset(("us", "it", "who", "may", "will", "am", "or", "in"))
+"""Words that some name or abbreviation is spelled like: US, IT, WHO, May."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +37,24 @@ class Piece:
 
 
 def usual_spelling(texts: Iterable[str]) -> dict[str, str]:
-    """Lower-cased word -> its most frequent spelling, counted everywhere but at the start of texts.
+    """Lower-cased word -> the spelling that it nearly always has, counted everywhere but at the start of texts.
 
-    Ties go to the spelling that sorts last, which has fewer capitals; words that are never capitalised are left out.
+    Words that are not capitalised so often are left out, as are FUNCTION_WORDS.
 
-    >>> usual_spelling(["In Paris it rains.", "We like Paris."])
-    {'paris': 'Paris'}
+    >>> usual_spelling(["In Paris the king rains.", "We like Paris and King Lear."])
+    {'paris': 'Paris', 'lear': 'Lear'}
     """
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(WORD.findall(text)[1:])
-    best: dict[str, str] = {}
-    for word, _ in sorted(counts.items(), key=lambda item: (item[1], item[0])):
-        best[word.lower()] = word
-    return {lower: word for lower, word in best.items() if lower != word}
+    totals: Counter[str] = Counter()
+    for word, count in counts.items():
+        totals[word.lower()] += count
+    return {
+        word.lower(): word
+        for word, count in counts.items()
+        if word != word.lower() and word.lower() not in FUNCTION_WORDS and count >= NEARLY_ALWAYS * totals[word.lower()]
+    }
 
 
 def splice(text: str, pieces: Sequence[Piece], filled: Mapping[int, str], spelling: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from pipeline.core.seeds import generator
 from pipeline.ratings.table_files import read_table, table_files
 from pipeline.synthetic.attempt import Attempt, Technique, hold_within, pair
 from pipeline.synthetic.sources import TextSource, hold_distinct
+from pipeline.synthetic.wiki_scripts import length
 
 Row = dict[str, Any]
 
@@ -67,7 +68,7 @@ def _read(source: TextSource, max_words: int) -> list[Row]:
             reference, candidate = (" ".join(text.split()) for text in texts)
             if not reference or not candidate or reference == candidate or (reference, candidate) in found:
                 continue
-            if max(len(reference.split()), len(candidate.split())) > max_words:
+            if max(length(reference), length(candidate)) > max_words:
                 continue
             segment = f"{source.name}-{references.setdefault(reference, len(references) + 1)}"
             found[reference, candidate] = pair(

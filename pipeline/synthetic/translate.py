@@ -15,6 +15,7 @@ from pipeline.core.seeds import generator
 from pipeline.model.translation import load_translator
 from pipeline.synthetic.attempt import Attempt, Technique, hold_within, without_translation
 from pipeline.synthetic.sources import TextSource, hold_distinct, parallel_sentences
+from pipeline.synthetic.wiki_scripts import length
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def sentences(params: TranslateParams, seed: int) -> Sequence[Drawn]:
     for source in params.sources if params.pairs else ():
         for number, (escaped, foreign) in enumerate(parallel_sentences(source), start=1):
             text = html.unescape(escaped)
-            if foreign and text not in found and params.min_words <= len(text.split()) <= params.max_words:
+            if foreign and text not in found and params.min_words <= length(text) <= params.max_words:
                 found[text] = Drawn(f"{source.name}-{number}", text, foreign, source.model)
     order = generator(seed, "perturb", "translate").permutation(len(found))[: params.pairs]
     every = list(found.values())

@@ -36,7 +36,7 @@ general references; notes and citations; sources and references; cited sources; 
 bibliography and further reading
 """
 _NO_PROSE = frozenset(name.strip() for name in _NO_PROSE_NAMES.split(";"))
-_LANGUAGE_LINK = re.compile(r"[a-z]{2,3}(-[a-z]+)*:", re.IGNORECASE)
+_LANGUAGE_LINK = re.compile(r"(?:[a-z]{2,3}(?:-[a-z]+)*|simple):(?!\s)")  # as written; [[CSI: Miami]] is an article
 _QUOTES = re.compile(r"'{2,}")
 _SWITCH = re.compile(r"__[A-Z]{3,}__")
 _NOT_PROSE = ("*", "#", ":", ";", "|", "!", "{|", " ", "\t", "----")

@@ -34,6 +34,17 @@ def main_script(text: str) -> str:
     return min(counts, key=lambda name: (-counts[name], name)) if counts else "LATIN"
 
 
+def words(text: str) -> tuple[list[str], str]:
+    """The words of a text and what stands between them: what blanks part, or single characters (SPACELESS).
+
+    >>> words("It rained."), words("雨だ。")
+    ((['It', 'rained.'], ' '), (['雨', 'だ', '。'], ''))
+    """
+    if text.isascii() or main_script(text) not in SPACELESS:
+        return text.split(), " "
+    return [character for character in text if not character.isspace()], ""
+
+
 def word_count(sentence: str, main: str) -> int:
     """Words of a sentence on a page in the script `main`: between blanks, or two characters each (SPACELESS).
 
@@ -42,3 +53,8 @@ def word_count(sentence: str, main: str) -> int:
     """
     words = sentence.split()
     return sum(map(len, words)) // CHARACTERS_PER_WORD if main in SPACELESS else len(words)
+
+
+def length(text: str) -> int:
+    """Words of a text of any script, as `word_count` has them."""
+    return word_count(text, "LATIN" if text.isascii() else main_script(text))

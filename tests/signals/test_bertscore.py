@@ -81,6 +81,19 @@ def test_a_negative_best_cosine_does_not_depend_on_padding() -> None:
     assert found[0, 2] == 0
 
 
+def test_f_of_opposite_signs_is_zero() -> None:
+    one = Matrix(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), torch.tensor([0.49, 0.51]), empty=False)
+    other = Matrix(torch.tensor([[-1.0, 0.0]]), torch.ones(1), empty=False)
+    ((precision, recall, f1),) = greedy_match([other], [one], batch_tokens=100).tolist()
+    assert (precision, recall) == pytest.approx((0.02, 1.0), abs=1e-5) and f1 > 0
+    ((precision, recall, f1),) = greedy_match(
+        [Matrix(-one.vectors[:1], torch.ones(1), empty=False)],
+        [Matrix(one.vectors[:1], torch.ones(1), empty=False)],
+        100,
+    ).tolist()
+    assert precision < 0 and f1 == 0
+
+
 def test_idf_by_hand(tiny_encoder: Path) -> None:
     encoder = load_encoder(tiny_encoder, 2, "cpu")
     weight = token_weights(encoder, [[2, 5, 6, 5, 3], [2, 5, 3], [2, 7, 3]])

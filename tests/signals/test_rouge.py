@@ -31,6 +31,11 @@ def test_tokens_are_split_at_white_space_and_keep_case_and_punctuation() -> None
     assert values.tolist() == [[0, 0, 0], [1, 1, 1], [1, 1, 1]]
 
 
+def test_scripts_without_blanks_are_read_by_characters() -> None:
+    (row,) = rouge(["今日は雨"], ["今日は雪"], Params(2))
+    assert row.tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3])
+
+
 def test_a_side_without_ngrams_is_zero() -> None:
     assert rouge(["a b", "a", "a b"], ["", "a", "a"], Params(n=2)).tolist() == [[0, 0, 0]] * 3
     assert rouge([], [], Params(n=2)).shape == (0, 3)

@@ -7,7 +7,7 @@ import pytest
 from tiny_marian import TEXTS, save_tiny_marian
 
 from pipeline.core.errors import ParamsError
-from pipeline.model.translation import Pivot, load_translator
+from pipeline.model.translation import Pivot, Translator, load_translator
 from pipeline.synthetic.attempt import Reason, Technique
 from pipeline.synthetic.backtranslate import BacktranslateParams, backtranslate
 
@@ -34,6 +34,13 @@ def test_candidates_are_round_trips_of_their_own_segment_and_pivot(params):
         pivot = params.pivots[attempt.pivot]
         (there,) = load_translator(pivot.to).translate([TEXTS[attempt.segment]], attempt.pivot, 2, 1)
         assert attempt.candidate == load_translator(pivot.back).translate([there], "en", 2, 1)[0]
+
+
+def test_escaped_characters_are_undone(params, monkeypatch):
+    monkeypatch.setattr(
+        Translator, "translate", lambda self, texts, *_: ["the Union &apos;s &quot;a&quot;"] * len(texts)
+    )
+    assert {attempt.candidate for attempt in backtranslate(TEXTS, params, seeded())} == {'the Union \'s "a"'}
 
 
 def test_share_is_drawn_for_each_pivot(params):

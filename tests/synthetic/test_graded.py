@@ -53,6 +53,8 @@ def test_the_meaning_turns() -> None:
     assert made(Kind.NEGATED, text="He will win more.") == {"He will not win more.", "He will win less."}
     assert made(Kind.NEGATED, text="They can't win.") == {"They can win."}
     assert made(Kind.NEGATED, text="Is he there?") == {None}
+    assert made(Kind.NEGATED, text="He won not only gold but fame.") == {"He lost not only gold but fame."}
+    assert made(Kind.NEGATED, text="The twenty-first came.") == {None}
     assert made(Kind.NEGATED, text="He did his work.") == {None}
     assert made(Kind.NEGATED, text="I shan't go, it ain't right.") == {None}
     assert made(Kind.NEGATED, text="Can't they go?") == {"Can they go?"}
@@ -109,6 +111,10 @@ def test_paraphrases_translate_the_same_sentence_and_differ_enough(tmp_path: Pat
         numbers = [[word for word in text.split() if word.isdigit()] for text in texts]
         assert numbers[0] == numbers[1] == numbers[2], "parts belong together"
         assert not ("vis" in texts[2] and "So" in texts[2]), "one language"
+    (tmp_path / "gaps.tsv").write_text(
+        "\tBonjour le monde\tCC-BY\nHello all\t\n\nIt rains a lot now.\tx\nSome more water falls.\tx\n"
+    )
+    assert {s.foreign for s in paraphrased(paraphrase_params(tmp_path / "gaps.tsv", longest=1), 1)} == {"x"}
     (tmp_path / "bad.tsv").write_text("one column\n")
     with pytest.raises(InputError, match=r"bad\.tsv, line 1: needs two columns"):
         paraphrased(paraphrase_params(tmp_path / "bad.tsv"), 1)

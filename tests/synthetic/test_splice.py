@@ -62,9 +62,10 @@ def test_text_without_change_stays_verbatim(text, data):
 
 
 def test_usual_spelling_counts_inside_sentences_only():
-    texts = ["Cats like Rome.", "Dogs like cats in Rome, rome and NATO.", "The NATO, the nato."]
-    assert usual_spelling(texts) == {"rome": "Rome", "nato": "NATO"}
+    texts = ["Rome likes Cats.", "Dogs like cats in Rome and NATO.", "The NATO, the king and King Lear."]
+    assert usual_spelling(texts) == {"rome": "Rome", "nato": "NATO", "lear": "Lear"}
 
 
-def test_usual_spelling_prefers_small_letters_in_a_tie():
-    assert usual_spelling(["x May may"]) == {}
+def test_usual_spelling_needs_nearly_always_and_knows_function_words():
+    assert usual_spelling(["x " + "Art " * 8 + "art", "x US US US"]) == {}
+    assert usual_spelling(["x " + "Art " * 9 + "art"]) == {"art": "Art"}

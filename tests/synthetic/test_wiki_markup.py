@@ -32,6 +32,10 @@ from pipeline.synthetic.wiki_templates import template_text
         ("It rained.{{unknown note}} It stopped.", "It rained. It stopped."),
         ("One line\nof two.\n", "One line of two."),
         ("__NOTOC__Rome.", "Rome."),
+        (
+            "He was in [[CSI: Miami]] and [[Re: Zero]].[[simple:Rome]][[zh-yue:Rome]]",
+            "He was in CSI: Miami and Re: Zero.",
+        ),
         ("Rome.<gallery>a.jpg|b</gallery>", "Rome."),
     ],
 )

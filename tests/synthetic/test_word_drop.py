@@ -43,6 +43,11 @@ def test_dropping_all_words_gives_an_empty_text():
     assert (short.text, short.dropped) == ("", 1)
 
 
+def test_scripts_without_blanks_lose_characters():
+    found = {drop_words("今日は雨だ。", numpy.random.default_rng(seed)).text for seed in range(60)}
+    assert len(found) > 20 and max(map(len, found)) == 5 and "" in found
+
+
 @given(st.integers(0, 200), st.floats(0, 1), st.integers(0, 2**32))
 def test_share_is_met_to_the_nearest_whole(count, share, seed):
     drawn = chosen(count, share, numpy.random.default_rng(seed))
