@@ -219,7 +219,8 @@ def headline(found: Gathered, marks: Sequence[Benchmark]) -> str:
 
 def pairs_text(found: Gathered, benchmark: Benchmark) -> str:
     """How many language pairs are averaged, in words."""
-    count = len(benchmark.language_pairs) - len(left_out(found, benchmark))
+    left = {record["language_pair"] for record in _left_out(found, benchmark)}
+    count = len(set(benchmark.language_pairs) - left)
     return "1 language pair" if count == 1 else f"{count} language pairs"
 
 
@@ -246,11 +247,12 @@ def _is_sample(corpus: Row) -> bool:
 
 def left_out(found: Gathered, benchmark: Benchmark) -> list[str]:
     """Language pairs that the averages leave out, each with the reason."""
-    return [
-        f"{record['language_pair']} ({record['reason']})"
-        for record in found.method.get("left_out", [])
-        if (record["corpus"], record["aspect"]) == (benchmark.corpus, benchmark.aspect)
-    ]
+    return [f"{record['language_pair']} ({record['reason']})" for record in _left_out(found, benchmark)]
+
+
+def _left_out(found: Gathered, benchmark: Benchmark) -> list[Row]:
+    wanted = (benchmark.corpus, benchmark.aspect)
+    return [record for record in found.method.get("left_out", []) if (record["corpus"], record["aspect"]) == wanted]
 
 
 def signal_name(column: str, pivots: Sequence[str]) -> str:

@@ -131,7 +131,7 @@ def test_writes_predictions_agreement_and_comparisons(project: Path) -> None:
     assert method["settings"]["resamples"] == 50
     assert (method["left_out"], method["years"]) == ([], {"own": None})
     assert method["signatures"]["bertscore_idf"].endswith(
-        "finetune/all, layer 1, IDF over the test references, not rescaled"
+        "finetune/all, layer 1, IDF over the references of corpus and language pair, not rescaled"
     )
 
 
@@ -148,7 +148,7 @@ def test_moverscore_of_equal_and_of_void_texts_stands_at_its_ends(project: Path)
     assert all(-1.0 < scores[i] < 1.0 - 1e-3 for i in scores.keys() - set(equal))
     signature = json.loads((out / "method.json").read_text())["signatures"]["moverscore"]
     assert signature.startswith("1 - earth mover's distance, ")
-    assert "IDF over the test references" in signature
+    assert "IDF over the references of corpus and language pair" in signature
 
 
 def test_scores_that_came_with_the_ratings_are_measured_too(project: Path) -> None:
