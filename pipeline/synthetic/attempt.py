@@ -16,7 +16,10 @@ class Reason(enum.StrEnum):
     UNMASKABLE = "unmaskable"  # no word, or the word drawn has more pieces than masks are allowed
     EMPTY_TRANSLATION = "empty_translation"
     UNCHANGED = "unchanged"  # the candidate equals its reference
-    DUPLICATE = "duplicate"  # the same reference and candidate stand in the shard already
+    DUPLICATE = "duplicate"  # the same reference and candidate stand in the shard already, or in the same source
+    EMPTY_TEXT = "empty_text"  # one side of a row of a source
+    WORDS = "words"  # fewer than its technique's min_words, or more than its max_words
+    NOT_DRAWN = "not_drawn"  # its technique's `pairs` are fewer than its sources have
 
 
 class Technique(enum.StrEnum):

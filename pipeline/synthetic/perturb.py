@@ -82,7 +82,10 @@ class Pairs:
 
 
 def perturb_shard(index: int, inputs: Sequence[Path], sharded: ShardedParams) -> Outcome:
-    """Pairs (schema PAIRS) of the segments in `inputs[0]`; `rows_in` counts attempts, dropped copies included."""
+    """Pairs (schema PAIRS) of the segments in `inputs[0]`; `rows_in` counts attempts, dropped copies included.
+
+    The first shard counts the rows of texts from elsewhere that no shard got.
+    """
     params = sharded.perturb
     segments = read_shard(inputs[0], SEGMENTS).to_pylist()
     texts = [segment["text"] for segment in segments]
@@ -92,16 +95,19 @@ def perturb_shard(index: int, inputs: Sequence[Path], sharded: ShardedParams) ->
     for attempt in attempts:
         segment = segments[attempt.segment]
         pairs.attempted(segment["segment_id"], segment["text"], attempt)
-    outputs = drawn(params.system_outputs, params.seed)[index :: sharded.shards]
-    for row in outputs:
+    outputs, parallel = drawn(params.system_outputs, params.seed), sentences(params.translate, params.seed)
+    lost = outputs.lost + parallel.lost if index == 0 else Counter()
+    own_outputs = outputs.rows[index :: sharded.shards]
+    own_parallel = parallel.rows[index :: sharded.shards]
+    for row in own_outputs:
         pairs.add(row)
-    parallel = sentences(params.translate, params.seed)[index :: sharded.shards]
-    for sentence, attempt in zip(parallel, translate(parallel, params.translate), strict=True):
+    for sentence, attempt in zip(own_parallel, translate(own_parallel, params.translate), strict=True):
         pairs.attempted(sentence.id, sentence.reference, attempt)
     copies = shortened(pairs.rows, params.word_drop.share, generator(params.seed, "perturb", index, "word_drop"))
     for copy in copies:
         pairs.add(copy)
-    total = len(attempts) + len(outputs) + len(parallel) + len(copies)
+    pairs.dropped += lost
+    total = len(attempts) + len(own_outputs) + len(own_parallel) + len(copies) + lost.total()
     return Outcome(table_of(pairs.rows, PAIRS), total, len(pairs.rows), dict(sorted(pairs.dropped.items())))
 
 

@@ -1,12 +1,19 @@
 """Files of text from elsewhere: outputs of systems, and parallel text."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, Self, TypeVar
+
+import numpy
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.ratings.archives import local
 from pipeline.ratings.text_lines import read_lines
+from pipeline.synthetic.attempt import Reason
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,20 @@ def hold_distinct(key: str, sources: Sequence[TextSource]) -> None:
     names = [source.name for source in sources]
     if len(set(names)) < len(names):
         raise ParamsError(f"{key}: two of them are called {max(names, key=names.count)}.")
+
+
+@dataclass(frozen=True)
+class Draw(Generic[T]):
+    """What was drawn from sources, in random order, and how many of their rows were not, by reason (law 6)."""
+
+    rows: Sequence[T]
+    lost: Counter[str]
+
+    @classmethod
+    def of(cls, usable: Sequence[T], lost: Counter[str], count: int, rng: numpy.random.Generator) -> Self:
+        """`count` of `usable`, or all where there are fewer; the others are lost too."""
+        order = rng.permutation(len(usable))[:count]
+        return cls([usable[i] for i in order], lost + Counter({Reason.NOT_DRAWN.value: len(usable) - len(order)}))
 
 
 def parallel_sentences(source: TextSource) -> Iterator[tuple[str, str]]:

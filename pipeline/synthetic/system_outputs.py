@@ -5,15 +5,15 @@ Mask-filling and backtranslation imitate the errors of systems; old evaluation c
 """
 
 import functools
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.seeds import generator
 from pipeline.ratings.table_files import read_table, table_files
-from pipeline.synthetic.attempt import Attempt, Technique, hold_within, pair
-from pipeline.synthetic.sources import TextSource, hold_distinct
+from pipeline.synthetic.attempt import Attempt, Reason, Technique, hold_within, pair
+from pipeline.synthetic.sources import Draw, TextSource, hold_distinct
 from pipeline.synthetic.wiki_scripts import length
 
 Row = dict[str, Any]
@@ -39,22 +39,22 @@ class SystemOutputsParams:
 
 
 @functools.lru_cache(maxsize=1)
-def drawn(params: SystemOutputsParams, seed: int) -> Sequence[Row]:
+def drawn(params: SystemOutputsParams, seed: int) -> Draw[Row]:
     """`params.pairs` rows (PAIRS) in random order, or all where there are fewer; a text beside itself is no pair.
 
     The ids are `<source>-<reference>` for the segment, counted as references first appear, and
     `<segment>/output<row>` for the pair, with the row of the source.
     """
     rows: list[Row] = []
+    lost: Counter[str] = Counter()
     if params.pairs:
         for source in params.sources:
-            rows += _read(source, params.max_words)
-    order = generator(seed, "perturb", "system_outputs").permutation(len(rows))[: params.pairs]
-    return [rows[i] for i in order]
+            rows += _read(source, params.max_words, lost)
+    return Draw.of(rows, lost, params.pairs, generator(seed, "perturb", "system_outputs"))
 
 
-def _read(source: TextSource, max_words: int) -> list[Row]:
-    """All usable rows of one source, the first of equal pairs alone."""
+def _read(source: TextSource, max_words: int, lost: Counter[str]) -> list[Row]:
+    """All usable rows of one source, the first of equal pairs alone; the others are counted in `lost`."""
     references: dict[str, int] = {}
     found: dict[tuple[str, str], Row] = {}
     number = 0
@@ -66,12 +66,22 @@ def _read(source: TextSource, max_words: int) -> list[Row]:
                 if not isinstance(text, str):
                     raise InputError(f"the {name} is not text", file=file, line=line, value=text)
             reference, candidate = (" ".join(text.split()) for text in texts)
-            if not reference or not candidate or reference == candidate or (reference, candidate) in found:
+            if reason := _unusable(reference, candidate, max_words):
+                lost[reason.value] += 1
                 continue
-            if max(length(reference), length(candidate)) > max_words:
+            if (reference, candidate) in found:
+                lost[Reason.DUPLICATE.value] += 1
                 continue
             segment = f"{source.name}-{references.setdefault(reference, len(references) + 1)}"
             found[reference, candidate] = pair(
                 segment, reference, Attempt(0, f"output{number}", Technique.SYSTEM_OUTPUT, candidate)
             )
     return list(found.values())
+
+
+def _unusable(reference: str, candidate: str, max_words: int) -> Reason | None:
+    if not reference or not candidate:
+        return Reason.EMPTY_TEXT
+    if reference == candidate:
+        return Reason.UNCHANGED
+    return Reason.WORDS if max(length(reference), length(candidate)) > max_words else None

@@ -7,14 +7,15 @@ campaign has many outputs of few references. What tokenised corpora write as `&a
 
 import functools
 import html
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.core.errors import ParamsError
 from pipeline.core.seeds import generator
 from pipeline.model.translation import load_translator
-from pipeline.synthetic.attempt import Attempt, Technique, hold_within, without_translation
-from pipeline.synthetic.sources import TextSource, hold_distinct, parallel_sentences
+from pipeline.synthetic.attempt import Attempt, Reason, Technique, hold_within, without_translation
+from pipeline.synthetic.sources import Draw, TextSource, hold_distinct, parallel_sentences
 from pipeline.synthetic.wiki_scripts import length
 
 
@@ -60,17 +61,22 @@ class Drawn:
 
 
 @functools.lru_cache(maxsize=1)
-def sentences(params: TranslateParams, seed: int) -> Sequence[Drawn]:
+def sentences(params: TranslateParams, seed: int) -> Draw[Drawn]:
     """`params.pairs` sentences in random order, or all where there are fewer."""
     found: dict[str, Drawn] = {}
+    lost: Counter[str] = Counter()
     for source in params.sources if params.pairs else ():
         for number, (escaped, foreign) in enumerate(parallel_sentences(source), start=1):
             text = html.unescape(escaped)
-            if foreign and text not in found and params.min_words <= length(text) <= params.max_words:
+            if not text or not foreign:
+                lost[Reason.EMPTY_TEXT.value] += 1
+            elif not params.min_words <= length(text) <= params.max_words:
+                lost[Reason.WORDS.value] += 1
+            elif text in found:
+                lost[Reason.DUPLICATE.value] += 1
+            else:
                 found[text] = Drawn(f"{source.name}-{number}", text, foreign, source.model)
-    order = generator(seed, "perturb", "translate").permutation(len(found))[: params.pairs]
-    every = list(found.values())
-    return [every[i] for i in order]
+    return Draw.of(list(found.values()), lost, params.pairs, generator(seed, "perturb", "translate"))
 
 
 def translate(drawn: Sequence[Drawn], params: TranslateParams) -> list[Attempt]:

@@ -208,10 +208,22 @@ def test_system_outputs_are_dealt_out_among_the_shards(project, with_outputs, pa
 
 def test_as_many_system_outputs_are_drawn_as_asked(with_outputs):
     fewer = dataclasses.replace(with_outputs.system_outputs, pairs=2)
-    assert len(drawn(fewer, 1)) == 2
-    assert {row["pair_id"] for row in drawn(fewer, 1)} < {
-        row["pair_id"] for row in drawn(with_outputs.system_outputs, 1)
+    assert len(drawn(fewer, 1).rows) == 2
+    assert {row["pair_id"] for row in drawn(fewer, 1).rows} < {
+        row["pair_id"] for row in drawn(with_outputs.system_outputs, 1).rows
     }
+
+
+def test_rows_of_sources_that_make_no_pair_are_counted_once(project, with_outputs, with_parallel):
+    one, two = with_outputs.system_outputs, with_parallel.translate
+    assert drawn(one, 1).lost == {"duplicate": 1, "empty_text": 1, "unchanged": 1, "words": 1}
+    assert drawn(dataclasses.replace(one, pairs=2), 1).lost["not_drawn"] == 1
+    assert sentences(two, 1).lost == {"duplicate": 1, "empty_text": 1, "words": 2}
+    assert sentences(dataclasses.replace(two, pairs=1), 1).lost["not_drawn"] == 2
+    both = dataclasses.replace(with_outputs, translate=two)
+    outcomes = [made(index, [shard], both) for index, shard in enumerate(list_shards(project / "segments"))]
+    assert [outcome.dropped.get("words", 0) for outcome in outcomes] == [3, 0]
+    assert all(o.rows_in == o.rows_out + sum(o.dropped.values()) for o in outcomes)
 
 
 def test_other_system_outputs_make_other_shards(project, with_outputs):
@@ -266,8 +278,8 @@ def test_parallel_text_is_dealt_out_among_the_shards_and_translated(project, wit
 
 def test_as_many_sentences_are_drawn_as_asked(with_parallel):
     fewer = dataclasses.replace(with_parallel.translate, pairs=2)
-    assert [s.id for s in sentences(fewer, 1)] == [s.id for s in sentences(with_parallel.translate, 1)][:2]
-    assert sentences(dataclasses.replace(fewer, pairs=0), 1) == []
+    assert [s.id for s in sentences(fewer, 1).rows] == [s.id for s in sentences(with_parallel.translate, 1).rows][:2]
+    assert sentences(dataclasses.replace(fewer, pairs=0), 1).rows == []
 
 
 def test_escaped_characters_are_undone_on_both_sides(project, with_parallel, monkeypatch):
