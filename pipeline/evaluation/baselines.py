@@ -18,8 +18,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
+from pipeline.core.scripts import SPACELESS, main_script
 from pipeline.evaluation.names import Baseline
-from pipeline.synthetic.wiki_scripts import SPACELESS, main_script
 
 
 def _sacrebleu(name: Baseline) -> tuple[BLEU | CHRF | TER, float]:

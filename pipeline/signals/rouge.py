@@ -16,7 +16,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import Tokenizer
 
 from pipeline.core.errors import ParamsError
-from pipeline.synthetic.wiki_scripts import words
+from pipeline.core.scripts import words
 
 
 @dataclass(frozen=True)

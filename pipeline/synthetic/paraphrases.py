@@ -13,10 +13,10 @@ import numpy
 
 from pipeline.core.errors import InputError
 from pipeline.core.params import require
+from pipeline.core.scripts import length
 from pipeline.core.seeds import generator
 from pipeline.synthetic.graded import Sentence
 from pipeline.synthetic.sources import TextSource, hold_distinct, parallel_sentences
-from pipeline.synthetic.wiki_scripts import length
 
 
 @dataclass(frozen=True)

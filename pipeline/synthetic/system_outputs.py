@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.scripts import length
 from pipeline.core.seeds import generator
 from pipeline.ratings.table_files import read_table, table_files
 from pipeline.synthetic.attempt import Attempt, Reason, Technique, hold_within, pair
 from pipeline.synthetic.sources import Draw, TextSource, hold_distinct
-from pipeline.synthetic.wiki_scripts import length
 
 Row = dict[str, Any]
 

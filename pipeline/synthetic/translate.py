@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.core.errors import ParamsError
+from pipeline.core.scripts import length
 from pipeline.core.seeds import generator
 from pipeline.model.translation import load_translator
 from pipeline.synthetic.attempt import Attempt, Reason, Technique, hold_within, without_translation
 from pipeline.synthetic.sources import Draw, TextSource, hold_distinct, parallel_sentences
-from pipeline.synthetic.wiki_scripts import length
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ import pyarrow.parquet
 from pipeline.core import closure, work
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.records import SEGMENTS
+from pipeline.core.scripts import main_script
 from pipeline.core.seeds import generator
 from pipeline.core.shards import list_shards, read_shard, shard_name, table_of, write_shard
 from pipeline.synthetic.wiki_markup import paragraphs
 from pipeline.synthetic.wiki_pages import PAGES, Chunks, write_chunks
-from pipeline.synthetic.wiki_scripts import main_script
 from pipeline.synthetic.wiki_sentences import drop_reason, sentences
 from pipeline.synthetic.wiki_source import dump_files
 
@@ -46,7 +46,7 @@ class ExtractParams:
     source: str  # see wiki_source
     sha256: str | None  # of the dump; required of a URL
     segments: int | None  # sentences to sample; null for all
-    min_words: int  # see wiki_scripts.word_count
+    min_words: int  # see core.scripts.word_count
     max_words: int
     segments_per_shard: int
     pages_per_chunk: int  # articles cleaned in one piece

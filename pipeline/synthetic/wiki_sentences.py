@@ -15,13 +15,13 @@ from collections.abc import Iterator
 
 import syntok.segmenter
 
+from pipeline.core.scripts import script as script_of
+from pipeline.core.scripts import word_count
 from pipeline.synthetic.wiki_markers import MARKS, REASONS
-from pipeline.synthetic.wiki_scripts import script as script_of
-from pipeline.synthetic.wiki_scripts import word_count
 
 _SPACELESS_ENDS = "。！？｡។။"
 ENDS = f".!?…।؟{_SPACELESS_ENDS}"
-_CLOSERS = "\"”’'»)\\]」』）】》〉"
+_CLOSERS = "\"”“’'»«)\\]」』）】》〉"
 _ENDED = re.compile(rf"[{ENDS}][{_CLOSERS}]*$")
 _TITLE = re.compile(r"(?:^|[\s(\"“])(?:Lt|Rep|Sen|Gov|Gen|Col|Capt|Sgt|Hon|Rev|Pres|Prof|Dr|Mr|Mrs|Ms|St|Mt|No|vs)\.$")
 _INITIAL = re.compile(r"(?:^|[\s(])[A-Z]\.$")
@@ -49,8 +49,9 @@ _GAP = re.compile(
 _GLUED = re.compile(
     r"[a-z]{2}[.!?][A-Z][a-z]|[a-z]{3}\([A-Za-z]{3}|[a-z]\)[A-Za-z]{2}|[a-z][,;:][A-Za-z]{2}|[.!?][\"”][A-Z]"
 )
-_BRACKETS = dict(zip(")]”»」』）】》〉", "([“«「『（【《〈", strict=True))
-_OPENING = frozenset(_BRACKETS.values())
+_CLOSING_OF = {**dict(zip("([«「『（【《〈»", ")]»」』）】》〉«", strict=True)), "“": "”", "„": "“”"}
+"""What closes each bracket and quotation mark; some open in one language and close in another (“English”, „deutsch“)."""
+_BRACKETS = frozenset("".join(_CLOSING_OF.values())) | set(_CLOSING_OF)
 
 MAX_FOREIGN_LETTERS = 0.2
 """Largest share of letters outside the page's main script, such as Greek words in an English sentence."""
@@ -123,7 +124,7 @@ def _form(sentence: str) -> str | None:
     """Filters on where the sentence starts, ends and closes."""
     if _LIST_ITEM.match(sentence):
         return "list_item"
-    opening = sentence.lstrip("\"“«'‘「『")
+    opening = sentence.lstrip("\"“„«»'‘‚「『")
     if not opening or not opening[0].isalnum() or opening[0].islower():
         return "bad_start"
     if not _ENDED.search(sentence):
@@ -152,8 +153,12 @@ def _content(sentence: str, script: str) -> str | None:
 def _balanced(sentence: str) -> bool:
     stack: list[str] = []
     for character in sentence:
-        if character in _OPENING:
+        if character not in _BRACKETS:
+            continue
+        if stack and character in _CLOSING_OF[stack[-1]]:
+            stack.pop()
+        elif character in _CLOSING_OF:
             stack.append(character)
-        elif character in _BRACKETS and (not stack or stack.pop() != _BRACKETS[character]):
+        else:
             return False
     return not stack

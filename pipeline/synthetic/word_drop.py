@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy
 
+from pipeline.core.scripts import words
 from pipeline.synthetic.attempt import hold_within
-from pipeline.synthetic.wiki_scripts import words
 
 
 @dataclass(frozen=True)

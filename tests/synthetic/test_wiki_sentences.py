@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.core.scripts import main_script, word_count
 from pipeline.synthetic.wiki_markers import CODE, FORMULA, REASONS, TEMPLATE
-from pipeline.synthetic.wiki_scripts import main_script, word_count
 from pipeline.synthetic.wiki_sentences import drop_reason, sentences
 
 
@@ -117,6 +117,23 @@ def test_words_are_counted_by_blanks_or_by_characters(sentence: str, script: str
     assert main_script(sentence) == script
     assert drop_reason(sentence, script, words + 1, 99) == "too_short"
     assert drop_reason(sentence, script, 1, words - 1) == "too_long"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "reason"),
+    [
+        ("„Das ist nicht gut“, sagte der alte Mann.", None),
+        ("»Das ist nicht gut«, sagte der alte Mann.", None),
+        ("Er sagte dem alten Mann: „Das ist nicht gut.“", None),
+        ("Powiedział on wczoraj: „To jest dobre”.", None),
+        ("«C’est très bien», dit-il à la dame.", None),
+        ("Das ist „nicht gut für ihn.", "unbalanced_brackets"),
+        ("Das „ist (gut“ für ihn).", "unbalanced_brackets"),
+        ("He said ”yes” to it all.", "unbalanced_brackets"),
+    ],
+)
+def test_quotation_marks_of_other_languages(sentence: str, reason: str | None) -> None:
+    assert drop_reason(sentence, "LATIN", 2, 40) == reason
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Scripts of the world as the cleaning needs them: which one a page is in, and how long a sentence is.
+"""Scripts of the world: which one a text is in, what its words are, and how long it is.
 
 Most scripts separate words by blanks. Those that do not (SPACELESS) are measured in characters, two for a word: a
 Chinese word has about one and a half, a Japanese one about two, a Thai one about four.
