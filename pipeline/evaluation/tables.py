@@ -120,9 +120,13 @@ def darr_rule(year: int | None, gap: float) -> tuple[float, bool]:
 
 def left_out(group: Group) -> str | None:
     """Why the group is not averaged: people's ratings on it define no correlation with anything; None if they do."""
-    if len(numpy.unique(group.segments)) < 2:
+    if _one_segment(group):
         return "fewer than two rated segments"
     return "all human ratings are equal" if numpy.ptp(group.human) == 0 else None
+
+
+def _one_segment(group: Group) -> bool:
+    return len(numpy.unique(group.segments)) < 2
 
 
 def measure(groups: Sequence[Group], resamples: int, darr_gap: float, seed: int) -> Measurements:
@@ -149,7 +153,7 @@ def _measure_metric(group: Group, scores: Vector, weights: resampling.Weights, d
         value = correlation.darr(group.points, scores, group.segments, gap=gap, ties_count=ties_count)
         outcomes = correlation.darr_outcomes(pairs, scores, ties_count)
         found["darr"] = Measured(value.value, resampling.weighted_darr(pairs, outcomes, weights), value.pairs)
-    if len(numpy.unique(group.segments)) < 2:  # every resample is the same one, which says nothing
+    if _one_segment(group):  # every resample is the same one, which says nothing
         nothing = numpy.full(len(weights), numpy.nan)
         found = {name: dataclasses.replace(measured, resamples=nothing) for name, measured in found.items()}
     return found
