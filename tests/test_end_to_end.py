@@ -66,7 +66,7 @@ def kill_when(folder: Path, arguments: list[str], sign: str) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not any((folder / ".work").rglob(sign)):
         assert process.poll() is None and time.monotonic() < deadline, f"{arguments} ended before it could be killed"
         time.sleep(0.002)

@@ -74,7 +74,7 @@ def kill_after_a_shard(folder: Path) -> int:
     """Start the stage, kill it and its workers as soon as a shard is finished; the number of finished shards."""
     line, quiet = command(), subprocess.DEVNULL
     process = subprocess.Popen(line, cwd=folder, env=environment(1), start_new_session=True, stdout=quiet, stderr=quiet)
-    finished, deadline = 0, time.monotonic() + 60
+    finished, deadline = 0, time.monotonic() + 600  # of a busy machine
     while not finished and time.monotonic() < deadline:
         time.sleep(0.005)
         finished = len(list((folder / ".work" / "label" / "out").glob("*.json")))
