@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+COLOURS = 8
+"""Of series; the ninth has the first one's again."""
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -116,7 +119,7 @@ def bars(groups: Sequence[str], series: Sequence[Sequence[Bar | None]], title: s
         for k, one in enumerate(series):
             bar = one[g]
             if bar is not None:
-                body += _bar(frame, g + 0.09 + k * width, width * 0.9, bar, k)
+                body += _bar(frame, g + 0.09 + k * width, width * 0.9, bar, k % COLOURS)
         body.append(_text(frame.across(g + 0.5), frame.height - 14, group, kind="axis-name"))
     zero = frame.up(0)
     return _svg(frame, title, [*body, _line(frame.left, zero, frame.width - frame.right, zero, "axis")])

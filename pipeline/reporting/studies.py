@@ -7,6 +7,7 @@ the paper have sentences of their own and say how they differ from it; any other
 """
 
 import argparse
+import functools
 import json
 import math
 import re
@@ -22,11 +23,13 @@ from pipeline.core.runtime import run_main
 from pipeline.evaluation.names import TRAINED, UNTRAINED
 from pipeline.reporting.experiments import VARIANTS, Ablation, Cell, Run, Study, ablation, read_runs, studies
 from pipeline.reporting.export import write_csv, write_text
-from pipeline.reporting.figures import Bar, Series, bars, curves
+from pipeline.reporting.figures import COLOURS, Bar, Series, bars, curves
 from pipeline.reporting.page import render, signed
 
 PRETRAINED = f"{TRAINED}all"
-COLOURS = 8
+CHARACTER = 8
+"""Pixels of a letter under a bar, about."""
+
 RATINGS = "finetune.ratings"
 """Whose null means all."""
 
@@ -97,6 +100,16 @@ def _span(lines: dict[str, Line], key: str = "") -> str:
     return "; ".join(parts) + "." if parts else "No trained metric."
 
 
+def _listed(lines: dict[str, Line], key: str) -> str:
+    """Each trained metric at every value, the best first."""
+    parts = [
+        f"{name} {', '.join(f'{y:.1f} with {_words(x, key)}' for x, y in sorted(line, key=lambda point: -point[1]))}"
+        for name, line in lines.items()
+        if name.startswith(TRAINED)
+    ]
+    return "; ".join(parts) + "." if parts else "No trained metric."
+
+
 KNOWN: dict[str, Known] = {
     "finetune.schedule.seed": Known(
         "Seeds of fine-tuning",
@@ -160,29 +173,46 @@ def charts(study: Study) -> list[dict[str, Any]]:
 
 
 def _chart(study: Study, corpus: str, aspect: str, lines: dict[str, Line]) -> dict[str, Any]:
-    known = _known(study)
-    places = _places(study.values, study.keys[0])
-    series = [
-        Series(name, i % COLOURS, [(places[_words(x, study.keys[0])], y) for x, y in line])
-        for i, (name, line) in enumerate(lines.items())
-    ]
-    named = " and ".join(study.keys)
+    known, key = _known(study), study.keys[0]
+    conclude = known.conclude if known else functools.partial(_span if measures(study.values) else _listed, key=key)
+    columns = [_words(value, key) for value in study.values]
+    title = f"Kendall against {' and '.join(study.keys)}, {corpus}, {aspect}"
+    if measures(study.values):
+        places = _places(study.values, key)
+        series = [
+            Series(name, i % COLOURS, [(places[_words(x, key)], y) for x, y in line])
+            for i, (name, line) in enumerate(lines.items())
+        ]
+        chart = curves(series, title, key.rsplit(".", 1)[-1])
+    else:
+        known_at = [{_words(x, key): Bar(y, y, y) for x, y in line} for line in lines.values()]
+        room = max(140, CHARACTER * max(map(len, columns)))
+        chart = bars(columns, [[one.get(column) for column in columns] for one in known_at], title, room)
     return {
         "heading": f"{corpus}, {aspect}",
-        "sentence": known.conclude(lines) if known else _span(lines, study.keys[0]),
-        "chart": curves(series, f"Kendall against {named}, {corpus}, {aspect}", study.keys[0].rsplit(".", 1)[-1]),
+        "sentence": conclude(lines),
+        "chart": chart,
         "caption": "Kendall τ-b × 100",
-        "legend": [(one.name, one.colour) for one in series],
-        "columns": [_words(value, study.keys[0]) for value in study.values],
+        "legend": [(name, i % COLOURS) for i, name in enumerate(lines)],
+        "columns": columns,
         "rows": [(name, _cells(study, (corpus, aspect, name))) for name in lines],
     }
 
 
+def measures(values: Sequence[Any]) -> bool:
+    """Whether all values of a setting are numbers, or null, so that they have places on an axis; names have none.
+
+    >>> measures([510, 1020, None]), measures(["by_input", "by_system"]), measures([True, False])
+    (True, False, False)
+    """
+    return all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values)
+
+
 def _places(values: Sequence[Any], key: str) -> dict[str, float]:
-    """Where each value stands on the axis: numbers at themselves, all else twice as far as the value before it."""
+    """Where each value stands on the axis: numbers at themselves, null twice as far as the largest of them."""
     places, last = dict[str, float](), 1.0
     for value in values:
-        last = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 2 * last
+        last = 2 * last if value is None else float(value)
         places[_words(value, key)] = last
     return places
 

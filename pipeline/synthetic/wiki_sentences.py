@@ -50,7 +50,7 @@ _GLUED = re.compile(
     r"[a-z]{2}[.!?][A-Z][a-z]|[a-z]{3}\([A-Za-z]{3}|[a-z]\)[A-Za-z]{2}|[a-z][,;:][A-Za-z]{2}|[.!?][\"”][A-Z]"
 )
 _CLOSING_OF = {**dict(zip("([«「『（【《〈»", ")]»」』）】》〉«", strict=True)), "“": "”", "„": "“”"}
-"""What closes each bracket and quotation mark; some open in one language and close in another (“English”, „deutsch“)."""
+"""What closes each bracket and quotation mark; some open in one language and close in another (“a”, „b“)."""
 _BRACKETS = frozenset("".join(_CLOSING_OF.values())) | set(_CLOSING_OF)
 
 MAX_FOREIGN_LETTERS = 0.2

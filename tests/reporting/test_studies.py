@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.core.errors import InputError
 from pipeline.reporting.experiments import ablation, read_runs, studies
-from pipeline.reporting.studies import ablated, drift, learning, page, seeds
+from pipeline.reporting.studies import ablated, charts, drift, learning, page, seeds
 
 PARAMS: dict[str, Any] = {
     "profile": "small",
@@ -224,6 +224,17 @@ def test_the_page_holds_chart_table_and_sentence() -> None:
     runs = read_runs(shown(experiment("a", 0.5, 0.4), experiment("b", 0.52, 0.41, finetune__ratings=10)), "test")
     text = page(runs, studies(runs))
     assert "<svg" in text and "Learning curve" in text and "52.0 / 70.0" in text and "http" not in text
+
+
+def test_named_values_stand_beside_each_other_and_not_on_an_axis() -> None:
+    runs = [experiment("a", 0.5, 0.4, finetune__kind="plain"), experiment("b", 0.52, 0.41, finetune__kind="other")]
+    study = studies(read_runs(shown(*runs), "test"))[0]
+    (chart,) = charts(study)
+    assert "<rect" in chart["chart"] and "polyline" not in chart["chart"]
+    assert chart["columns"] == ["other", "plain"]
+    assert chart["sentence"] == (
+        "bleurt/all 52.0 with other, 50.0 with plain; bleurt/none 41.0 with other, 40.0 with plain."
+    )
 
 
 def test_experiments_that_differ_in_everything_are_no_study() -> None:
