@@ -12,6 +12,9 @@ from markupsafe import Markup, escape
 COLOURS = 8
 """Of series; the ninth has the first one's again."""
 
+LARGEST = 1.4
+"""How far a chart may grow with the page; further, its text would outgrow the page's."""
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -80,7 +83,8 @@ def label(value: float) -> str:
 
 
 def _svg(frame: Frame, title: str, body: Sequence[str]) -> Markup:
-    head = f'<svg viewBox="0 0 {frame.width} {frame.height}" role="img" aria-label="{escape(title)}">'
+    size = f'viewBox="0 0 {frame.width} {frame.height}" style="max-width:{LARGEST * frame.width:.0f}px"'
+    head = f'<svg {size} role="img" aria-label="{escape(title)}">'
     return Markup(head + "".join(body) + "</svg>")  # every text in `body` was escaped where it was made
 
 
