@@ -21,8 +21,8 @@ from pipeline.synthetic.wiki_markers import MARKS, REASONS
 
 _SPACELESS_ENDS = "。！？｡។။"
 ENDS = f".!?…।؟{_SPACELESS_ENDS}"
-_CLOSERS = "\"”“’'»«)\\]」』）】》〉"
-_ENDED = re.compile(rf"[{ENDS}][{_CLOSERS}]*$")
+_CLOSERS = "\"”’'»)\\]」』）】》〉"
+_ENDED = re.compile(rf"[{ENDS}][{_CLOSERS}“«]*$")  # the last two open in other languages
 _TITLE = re.compile(r"(?:^|[\s(\"“])(?:Lt|Rep|Sen|Gov|Gen|Col|Capt|Sgt|Hon|Rev|Pres|Prof|Dr|Mr|Mrs|Ms|St|Mt|No|vs)\.$")
 _INITIAL = re.compile(r"(?:^|[\s(])[A-Z]\.$")
 _CONTINUES = re.compile(r"[a-z,;:.!?%)\]”’…–—/-]")

@@ -119,6 +119,10 @@ def test_words_are_counted_by_blanks_or_by_characters(sentence: str, script: str
     assert drop_reason(sentence, script, 1, words - 1) == "too_long"
 
 
+def test_a_quotation_may_begin_right_after_a_full_stop() -> None:
+    assert sentences("今天下雨。“真的吗？”他问。") == ["今天下雨。", "“真的吗？”他问。"]
+
+
 @pytest.mark.parametrize(
     ("sentence", "reason"),
     [
