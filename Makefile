@@ -13,7 +13,7 @@ export TOKENIZERS_PARALLELISM := false
 
 repro: $(ENV)  ## run the whole pipeline with the profile in params.yaml, then print the headline table
 	dvc repro
-	python -m pipeline.stages.report --print --out reports
+	python -m pipeline.report --print --out reports
 
 test: $(ENV)  ## run the tests
 	python -m pytest
@@ -28,8 +28,8 @@ format: $(ENV)  ## rewrite imports and formatting
 	ruff format .
 
 bench: $(ENV)  ## speed of scoring and training as ratios; pairs from RATINGS, else the collected rows, else the sample
-	python -m pipeline.scoring.bench --threads 2 --ratings $(or $(RATINGS),$(if $(wildcard data/collect/part-*.parquet),data/collect,data/sample/ratings.tsv))
-	$(if $(wildcard data/collect/part-*.parquet),python -m pipeline.training.step_cost --ratings data/collect --threads 2)
+	python -m pipeline.scoring.cli.bench --threads 2 --ratings $(or $(RATINGS),$(if $(wildcard data/collect/part-*.parquet),data/collect,data/sample/ratings.tsv))
+	$(if $(wildcard data/collect/part-*.parquet),python -m pipeline.scoring.cli.step_cost --ratings data/collect --threads 2)
 
 models: $(ENV)  ## train the bundled models again from DATA (see models/bundled/README.md); resumes after a kill
 	python -m pipeline.bundled.build --data $(or $(DATA),data/real) --out models/bundled

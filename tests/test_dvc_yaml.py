@@ -38,11 +38,11 @@ def test_deps_are_the_import_closure(stage: str) -> None:
 
 def test_an_item_of_label_depends_on_its_own_signal_and_not_on_the_others() -> None:
     own = {f"pipeline/signals/{signal}.py" for signal in SIGNAL_COLUMNS}
-    needed = closure("pipeline.stages.label").union(
+    needed = closure("pipeline.label.__main__").union(
         *(closure(f"pipeline.signals.{signal}") for signal in SIGNAL_COLUMNS)
     )
     assert code_deps("label") == (needed - own) | {"pipeline/signals/${item.signal}.py"}
-    assert closure("pipeline.stages.label").isdisjoint(own)
+    assert closure("pipeline.label.__main__").isdisjoint(own)
     for signal in SIGNAL_COLUMNS:
         assert closure(f"pipeline.signals.{signal}") & own == {f"pipeline/signals/{signal}.py"}
 

@@ -97,7 +97,7 @@ def test_a_killed_stage_continues_and_ends_with_the_same_data(project: Path, sta
     kept = project / "kept"
     shutil.copytree(project / out, kept)
     shutil.rmtree(project / out)
-    command = ["-m", f"pipeline.stages.{name}", "--params", "params.yaml", *arguments, "--out", out]
+    command = ["-m", f"pipeline.{name}", "--params", "params.yaml", *arguments, "--out", out]
     kill_when(project, command, sign.split("/")[-1])
     assert data_bytes(project / out) == {}
     run(project, *command)
@@ -107,7 +107,7 @@ def test_a_killed_stage_continues_and_ends_with_the_same_data(project: Path, sta
 
 
 def test_the_number_of_workers_changes_no_byte(project: Path, tmp_path: Path) -> None:
-    command = ["-m", "pipeline.stages.perturb", "--params", "params.yaml", "--segments", "data/extract"]
+    command = ["-m", "pipeline.perturb", "--params", "params.yaml", "--segments", "data/extract"]
     run(project, *command, "--out", str(tmp_path / "perturb"), BLEURT_WORKERS="2")
     assert data_bytes(tmp_path / "perturb") == data_bytes(project / "data/perturb")
 
@@ -119,7 +119,7 @@ def test_torchrun_trains_one_model_with_two_processes(project: Path, tmp_path: P
     (tmp_path / "params.yaml").write_text(text.replace("members: 1", "members: 2"), encoding="utf-8")
     inputs = ["--params", str(tmp_path / "params.yaml"), "--pretrained", "models/pretrain/all"]
     inputs += ["--ratings", "data/collect", "--graded", "data/grade"]
-    run(project, *torchrun, "pipeline.stages.finetune", *inputs, "--out", str(tmp_path / "two"))
+    run(project, *torchrun, "pipeline.finetune.__main__", *inputs, "--out", str(tmp_path / "two"))
     one, two = (
         json.loads((f / "training.json").read_text()) for f in (project / "models/finetune/all", tmp_path / "two")
     )

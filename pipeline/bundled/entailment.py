@@ -19,8 +19,9 @@ from transformers import BertForSequenceClassification, BertTokenizerFast
 
 from pipeline.bundled import encoder
 from pipeline.bundled.wikipedia import read_wiki_split
+from pipeline.core.batches import pad, token_batches
 from pipeline.core.seeds import generator
-from pipeline.training.batching import BatchPlan, pad, token_batches
+from pipeline.training.batches import BatchPlan
 from pipeline.training.loop import Schedule
 
 LABELS = ("entailment", "neutral", "contradiction")

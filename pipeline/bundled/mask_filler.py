@@ -19,8 +19,9 @@ from pipeline.bundled import encoder
 from pipeline.bundled.entailment import read_tsv
 from pipeline.bundled.trim import SPECIAL
 from pipeline.bundled.wikipedia import DUMP, read_dump, read_wiki_split, read_wikitext, sentences_of
+from pipeline.core.batches import pad, token_batches
 from pipeline.core.seeds import generator
-from pipeline.training.batching import BatchPlan, pad, token_batches
+from pipeline.training.batches import BatchPlan
 from pipeline.training.loop import Schedule
 
 

@@ -18,14 +18,14 @@ import numpy
 from transformers import PreTrainedModel
 
 from pipeline.core.errors import ModelError
+from pipeline.core.models import load_tokenizer
 from pipeline.core.records import RATINGS
 from pipeline.core.runtime import run_main
 from pipeline.core.shards import read_rows
-from pipeline.model.checkpoint import HEADS, TARGETS, load_metric, save_metric
-from pipeline.model.loading import load_tokenizer
-from pipeline.model.pairs import encode_pairs
-from pipeline.model.predict import outputs
-from pipeline.training.finetuning import average
+from pipeline.finetune.finetuning import average
+from pipeline.metric.checkpoint import HEADS, TARGETS, load_metric, save_metric
+from pipeline.metric.pairs import encode_pairs
+from pipeline.metric.prediction import outputs
 
 LARGEST_CHANGE = 1e-3
 MAX_TOKENS, BATCH_TOKENS = 128, 8192

@@ -20,7 +20,7 @@ from pipeline.bundled.parallel import LANGUAGES, SentencePair, read_flores, read
 from pipeline.bundled.wikipedia import read_wikitext
 from pipeline.core.runtime import run_main
 from pipeline.core.work import write_json
-from pipeline.model.translation import load_translator
+from pipeline.teachers.translator import load_translator
 
 BEAM_WIDTH = 4
 BATCH_SENTENCES = 64

@@ -7,7 +7,7 @@ from sacremoses import MosesDetokenizer
 
 from pipeline.core.records import SEGMENTS
 from pipeline.core.shards import read_folder
-from pipeline.synthetic.wiki import ExtractParams, extract
+from pipeline.extract.extraction import ExtractParams, extract
 
 DUMP = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
 

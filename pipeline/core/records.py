@@ -1,5 +1,7 @@
 """Fixed schemas of every intermediate (law 3): names, types, nullability; units and meaning beside each field."""
 
+import enum
+
 import pyarrow
 
 
@@ -58,7 +60,7 @@ GRADED = pyarrow.schema(
         _field("pair_id", _text),  # unique; "<id of the sentence>/<kind>"
         _field("reference", _text),
         _field("candidate", _text),  # may be empty
-        _field("kind", _text),  # what was done to the reference: "wrong_name", "half", ... (synthetic/graded.py)
+        _field("kind", _text),  # what was done to the reference: "wrong_name", "half", ... (grade/kinds.py)
         _field("grade", _real),  # in standard deviations of people's ratings from their mean
     ]
 )
@@ -106,3 +108,16 @@ AGREEMENT = pyarrow.schema(
         _field("count", _int),  # rated segments behind the value (for darr: pairs of them)
     ]
 )
+
+
+class Reason(enum.StrEnum):
+    """Why an attempt gives no pair; the names under which dropped rows are counted."""
+
+    TOO_LONG = "too_long"  # more pieces than the model has positions
+    UNMASKABLE = "unmaskable"  # no word, or the word drawn has more pieces than masks are allowed
+    EMPTY_TRANSLATION = "empty_translation"
+    UNCHANGED = "unchanged"  # the candidate equals its reference
+    DUPLICATE = "duplicate"  # the same reference and candidate stand in the shard already, or in the same source
+    EMPTY_TEXT = "empty_text"  # one side of a row of a source
+    WORDS = "words"  # fewer than its technique's min_words, or more than its max_words
+    NOT_DRAWN = "not_drawn"  # its technique's `pairs` are fewer than its sources have

@@ -88,7 +88,7 @@ def fingerprint(job: Job, index: int) -> str:
 
 def run_job(job: Job, out: Path) -> dict[str, Any]:
     """Make every shard, move them to `out/part-*.parquet`, write `out/counts.json` and return the counts."""
-    stage = job.module.rsplit(".", 1)[-1]
+    stage = job.module.split(".")[1]
     folder = WORK / stage / out.name
     names = [fingerprint(job, index) for index in range(len(job.inputs))]
     todo = [i for i, name in enumerate(names) if not _finished(folder / name)]

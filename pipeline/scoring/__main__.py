@@ -111,7 +111,7 @@ def _parser(wanted: str) -> tuple[argparse.ArgumentParser, dict[str, argparse.Ar
 
 
 def _module(name: str) -> Any:
-    module = f"pipeline.scoring.{name}"
+    module = f"pipeline.scoring.cli.{name}"
     if importlib.util.find_spec(module) is None:
         raise BleurtError(f"bleurt {name} is not part of this installation.")
     return importlib.import_module(module)

@@ -21,7 +21,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pipeline.core.errors import ParamsError
-from pipeline.model.pairs import kept_tokens
+from pipeline.metric.pairs import kept_tokens
 
 TOLERANCE = 0.005
 """Largest gap, in units of the score, at which refining stops."""

@@ -14,9 +14,9 @@ import numpy
 from numpy.typing import NDArray
 
 from pipeline.core.errors import InputError
-from pipeline.model.pairs import EncodedPairs, encode_pairs, join
-from pipeline.ratings.text_lines import check_unicode
-from pipeline.scoring.edges import UNKNOWN_SHARE, Edge, clean, edge, used_references
+from pipeline.files.lines import check_unicode
+from pipeline.metric.pairs import EncodedPairs, encode_pairs, join
+from pipeline.scoring.unusual_texts import UNKNOWN_SHARE, Edge, clean, edge, used_references
 from pipeline.scoring.windows import Window, windows
 
 CHUNK_PAIRS = 20_000

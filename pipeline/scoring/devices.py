@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from pipeline.core.errors import ParamsError
-from pipeline.model.pairs import EncodedPairs
+from pipeline.metric.pairs import EncodedPairs
 
 BATCH_TOKENS = {"cpu": 4096, "mps": 16384, "cuda": 65536}
 """Tokens of a batch, padding included: enough to keep the device busy, few enough for its caches. Speed only."""

@@ -8,7 +8,7 @@ bleurt|checkpoint:3f1c…|output:adequacy|version:0.2.0|precision:float32|max_to
 
 Pairs are scored in chunks: each distinct pair once, in batches of similar length under a budget of tokens, while the
 next chunk is being tokenised. A scorer may be used from several threads. What becomes of unusual texts stands in
-`pipeline.scoring.edges`, what a score means in `pipeline.scoring.calibration`.
+`pipeline.scoring.unusual_texts`, what a score means in `pipeline.scoring.calibration`.
 """
 
 import enum
@@ -25,16 +25,15 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from pipeline.core import runtime
+from pipeline.core.batches import token_batches
 from pipeline.core.errors import ModelError, ParamsError
-from pipeline.model.checkpoint import load_metric
-from pipeline.model.loading import check_max_tokens, load_tokenizer, usable_tokens
-from pipeline.model.locate import locate
-from pipeline.scoring import edges
+from pipeline.core.models import check_max_tokens, load_tokenizer, locate, usable_tokens
+from pipeline.metric.checkpoint import load_metric
+from pipeline.scoring import unusual_texts as edges
 from pipeline.scoring.calibration import load_calibration
 from pipeline.scoring.chunks import Chunk, Long, Pair, Part, cut_chunks, pairs_of, prepare
 from pipeline.scoring.devices import BATCH_TOKENS, Replicas, check_device, precision_on
 from pipeline.scoring.signature import Signature, checkpoint_hash, package_version
-from pipeline.training.batching import token_batches
 
 DEFAULT_CHECKPOINT = "bundled:metric"
 MAX_TOKENS = 128
@@ -73,7 +72,7 @@ class Scored:
 class BleurtScorer:
     """A checkpoint that scores; nothing about it changes after construction.
 
-    `checkpoint`: a folder or a name as in params.yaml (see `pipeline.model.locate`); the bundled metric by default.
+    `checkpoint`: a folder or a name as in params.yaml (see `pipeline.core.models`); the bundled metric by default.
     `device`: one, or several that share the work; BLEURT_DEVICE or what there is by default. `max_tokens`: of a pair,
     special tokens included. `batch_tokens`: of a batch, padding included. `multi`: "max" or "mean" over references.
     `long`: "cut" or "windows". `precision`: "auto" is bf16 on GPUs that compute in it, else float32. `output`: name of

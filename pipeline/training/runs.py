@@ -20,7 +20,7 @@ def state_folder(module: str, params: Any, inputs: Sequence[Path], name: str) ->
     """Folder under `.work` for a run of `module`: another params, input or line of code means another folder."""
     parts = [repr(dataclasses.asdict(params)), closure.code_fingerprint(module), name, *map(file_hash, inputs)]
     digest = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:24]
-    return WORK / module.rsplit(".", 1)[-1] / f"{name}-{digest}"
+    return WORK / module.split(".")[1] / f"{name}-{digest}"
 
 
 @contextmanager

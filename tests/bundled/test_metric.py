@@ -10,12 +10,12 @@ from tiny_filler import save_tiny_filler
 
 from pipeline.bundled import metric
 from pipeline.core.errors import ModelError
+from pipeline.core.models import load_tokenizer
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
-from pipeline.model.checkpoint import HEADS, TARGETS, Head, keep_heads, new_metric, save_metric, save_targets
-from pipeline.model.loading import load_tokenizer
-from pipeline.model.predict import predict
-from pipeline.model.targets import Scaling
+from pipeline.metric.checkpoint import HEADS, TARGETS, Head, keep_heads, new_metric, save_metric, save_targets
+from pipeline.metric.prediction import predict
+from pipeline.metric.tasks import Scaling
 
 
 @pytest.fixture

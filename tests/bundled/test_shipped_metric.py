@@ -3,9 +3,9 @@
 import pytest
 
 from pipeline.core.closure import ROOT
-from pipeline.evaluation.challenge import Tally, checkpoint_score, pairwise_accuracy, read_items
 from pipeline.scoring import BleurtScorer
-from pipeline.scoring.selftest import check
+from pipeline.scoring.cli.challenge import Tally, checkpoint_score, pairwise_accuracy, read_items
+from pipeline.scoring.cli.selftest import check
 
 METRIC = ROOT / "models" / "bundled" / "metric"
 

@@ -42,7 +42,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     monkeypatch.setenv("BLEURT_WORKERS", "1")
     for name, text in (("a", "one\n\ntwo\n"), ("b", "three\n")):
         (tmp_path / f"{name}.txt").write_text(text)
-    return Job("pipeline.stages.extract", lines_to_segments, [[Path("a.txt")], [Path("b.txt")]], Params(shout=True))
+    return Job("pipeline.extract.__main__", lines_to_segments, [[Path("a.txt")], [Path("b.txt")]], Params(shout=True))
 
 
 def runs(name: str) -> int:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tiny_filler import save_tiny_filler
 
-from pipeline.model.checkpoint import Head, head_of, new_metric, save_metric
-from pipeline.model.loading import load_tokenizer
+from pipeline.core.models import load_tokenizer
+from pipeline.metric.checkpoint import Head, head_of, new_metric, save_metric
 from pipeline.scoring.scorer import BleurtScorer
 
 REFERENCES = ["the cat sat on the mat.", "a dog ran.", "the small red house", "the bird sat", "paris"]

@@ -1,0 +1,1 @@
+"""The stage collect: human ratings of any layout become one table, split without leaks."""

@@ -1,0 +1,170 @@
+"""Loads every corpus, has the rows divided and writes the one table of ratings with its accounts.
+
+The order is the params' order of corpora and each corpus's own order of rows. All loads in seconds, so the unit of
+resume is the whole: the shards are written aside and moved in one step, and a killed run starts over.
+"""
+
+import dataclasses
+import html
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pipeline.collect.corpus import CollectParams, Corpus, Layout
+from pipeline.collect.division import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Entry,
+    check_scales,
+    drop_leaks,
+    entries_of,
+    hold_out_validation,
+    skew,
+)
+from pipeline.collect.layouts.hub import load_hub
+from pipeline.collect.layouts.own import load_own
+from pipeline.collect.layouts.webnlg import load_webnlg
+from pipeline.collect.layouts.wmt17 import load_wmt17
+from pipeline.collect.layouts.wmt18 import load_wmt18
+from pipeline.collect.layouts.wmt_daseg import load_wmt_daseg
+from pipeline.collect.rating import Loaded, Rating
+from pipeline.core import work
+from pipeline.core.errors import InputError
+from pipeline.core.records import RATINGS
+from pipeline.core.shards import shard_name, table_of, write_shard
+
+TOO_LONG = "a reference or the candidate is too long"
+EMPTY = "the reference is empty"
+
+_REFERENCE = re.compile("&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);")
+
+LOADERS: dict[Layout, Callable[[Corpus], Loaded]] = {
+    Layout.WMT_DASEG: load_wmt_daseg,
+    Layout.WMT17: load_wmt17,
+    Layout.WMT18: lambda corpus: load_wmt18(corpus, 2018),
+    Layout.WMT19: lambda corpus: load_wmt18(corpus, 2019),
+    Layout.HUB: load_hub,
+    Layout.WEBNLG: load_webnlg,
+    Layout.OWN: load_own,
+}
+
+
+def collect(params: CollectParams, out: Path) -> dict[str, Any]:
+    """Write OUT/part-*.parquet and OUT/counts.json, and return the counts."""
+    entries: list[Entry] = []
+    dropped: dict[str, Counter[str]] = {}
+    for corpus in params.corpora:
+        if corpus.name in params.without:
+            continue
+        loaded = cleaned(LOADERS[corpus.layout](corpus), params.undo_character_references, params.max_words)
+        dropped[corpus.name] = loaded.dropped
+        if not loaded.ratings:
+            reasons = f" ({_reasons(loaded.dropped)})" if loaded.dropped else ""
+            raise InputError(f"no rating of corpus {corpus.name} is left{reasons}", file=corpus.parts[0].path)
+        entries += entries_of(corpus, loaded, params.seed)
+    drop_leaks(entries, params, dropped)
+    check_scales(entries)
+    skew(entries, params, dropped)
+    hold_out_validation(entries, params)
+    counts = _counts(entries, dropped)
+    _write([entry for entry in entries if entry.split is not None], counts, params.rows_per_shard, out)
+    return counts
+
+
+def cleaned(loaded: Loaded, undo_character_references: bool, max_words: int) -> Loaded:
+    """The rows as raters saw them, without those of which a text has more than `max_words` words; those are counted."""
+    dropped = loaded.dropped.copy()
+    kept = []
+    for rating in map(_unescaped, loaded.ratings) if undo_character_references else loaded.ratings:
+        texts = (rating.reference, *rating.other_references, rating.candidate)
+        if not rating.reference.strip():
+            dropped[EMPTY] += 1
+        elif any(len(text.split()) > max_words for text in texts):
+            dropped[TOO_LONG] += 1
+        else:
+            kept.append(rating)
+    return Loaded(kept, dropped)
+
+
+def _unescaped(rating: Rating) -> Rating:
+    """The rating with the characters that HTML's and XML's references in its texts stand for."""
+    return dataclasses.replace(
+        rating,
+        reference=unescaped(rating.reference),
+        other_references=tuple(filter(str.strip, map(unescaped, rating.other_references))),
+        candidate=unescaped(rating.candidate),
+        source=None if rating.source is None else unescaped(rating.source),
+    )
+
+
+def unescaped(text: str) -> str:
+    """`text` with its character references undone, those that end in a semicolon: `?a=1&copy=2` is an address.
+
+    >>> unescaped("AT&amp;T &#39;s &quot;a&copy=b&quot;")
+    'AT&T \'s "a&copy=b"'
+    """
+    return _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
+
+
+def _counts(entries: list[Entry], dropped: dict[str, Counter[str]]) -> dict[str, Any]:
+    by_corpus = {}
+    for name, reasons in dropped.items():
+        kept = Counter(entry.split for entry in entries if entry.corpus == name and entry.split is not None)
+        rows_in = kept.total() + reasons.total()
+        by_corpus[name] = {
+            "rows_in": rows_in,
+            "rows_out": kept.total(),
+            "dropped": dict(reasons),
+            "by_split": {split: kept[split] for split in (TRAIN, VALIDATION, TEST)},
+        }
+    total: Counter[str] = sum(dropped.values(), Counter())
+    splits = Counter(entry.split for entry in entries if entry.split is not None)
+    return {
+        "rows_in": splits.total() + total.total(),
+        "rows_out": splits.total(),
+        "dropped": dict(total),
+        "by_corpus": by_corpus,
+        "by_split": {split: splits[split] for split in (TRAIN, VALIDATION, TEST)},
+    }
+
+
+def _write(entries: list[Entry], counts: dict[str, Any], rows_per_shard: int, out: Path) -> None:
+    folder = work.WORK / "collect" / out.name
+    shutil.rmtree(folder, ignore_errors=True)
+    for shard, start in enumerate(range(0, len(entries), rows_per_shard)):
+        rows = [_row(entry) for entry in entries[start : start + rows_per_shard]]
+        write_shard(folder / shard_name(shard), table_of(rows, RATINGS))
+    work.write_json(folder / "counts.json", counts)
+    shutil.rmtree(out, ignore_errors=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(folder, out)
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    rating = entry.rating
+    return {
+        "rating_id": f"{entry.corpus}/{rating.key}",
+        "corpus": entry.corpus,
+        "split": entry.split,
+        "aspect": rating.aspect,
+        "reference": rating.reference,
+        "other_references": list(rating.other_references),
+        "candidate": rating.candidate,
+        "source": rating.source,
+        "language_pair": rating.language_pair,
+        "system": rating.system,
+        "segment": rating.segment,
+        "year": rating.year,
+        "raw": rating.raw,
+        "z": rating.z,
+        "score": rating.score,
+        "published": rating.published or None,
+    }
+
+
+def _reasons(dropped: Counter[str]) -> str:
+    return ", ".join(f"{count} dropped: {reason}" for reason, count in sorted(dropped.items()))

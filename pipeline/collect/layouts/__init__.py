@@ -1,0 +1,1 @@
+"""The layouts that ratings are published in, one module each."""

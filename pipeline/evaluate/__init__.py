@@ -1,0 +1,1 @@
+"""The stage evaluate: how well metrics agree with people."""

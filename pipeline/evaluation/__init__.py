@@ -1,1 +1,0 @@
-"""Agreement of metrics with people: correlation, resampling, significance, baselines, tables."""

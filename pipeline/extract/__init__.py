@@ -1,0 +1,1 @@
+"""The stage extract: a Wikipedia dump becomes clean, distinct sentences."""

@@ -1,0 +1,1 @@
+"""The stage finetune: a pre-trained encoder learns human ratings."""

@@ -1,0 +1,1 @@
+"""The stage grade: candidates whose quality is known by how they were made."""

@@ -1,0 +1,1 @@
+"""The stage label: pairs get one automatic signal."""

@@ -1,0 +1,1 @@
+"""The learned metric: architecture, checkpoint, pairs in tokens, tasks, prediction."""

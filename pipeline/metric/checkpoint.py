@@ -1,0 +1,177 @@
+"""The metric as a model: a sequence classifier over (reference, candidate), saved as safetensors.
+
+A checkpoint is a `save_pretrained` folder for AutoModelForSequenceClassification: either one of transformers' own
+classes, as in the paper, or `pipeline.metric.alignment.AlignmentMetric`, whose code lies beside the weights.
+Pre-trained checkpoints have one output for every target column; fine-tuned ones have one for each rated aspect, and
+keep the pre-training head beside it in `heads.safetensors`, so that the signals can still be predicted.
+"""
+
+import contextlib
+import enum
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
+
+from pipeline.core import runtime
+from pipeline.core.errors import ModelError
+from pipeline.core.models import from_folder, load, load_config, load_tokenizer, locate, usable_tokens
+from pipeline.core.shards import writing
+from pipeline.metric.alignment import SPREAD, AlignmentConfig, AlignmentMetric
+from pipeline.metric.tasks import Scaling
+
+HEADS = "heads.safetensors"
+TARGETS = "targets.json"
+
+
+class Head(enum.StrEnum):
+    """What the outputs are computed from."""
+
+    CLS = "cls"  # [CLS] through the pooler, transformers' own classifier (paper, section 3)
+    ALIGNMENT = "alignment"  # that, and how the words of the two sentences match
+
+
+def new_metric(encoder: str, head: Head, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
+    """The encoder named `encoder` (see `locate`) under a fresh head with one row for each of `outputs`.
+
+    Pooler and classifier may be new, drawn from `seed`; any other weight that the folder lacks is a ModelError. An
+    encoder that has the alignment head already is a checkpoint, and keeps it.
+    """
+    folder = locate(encoder)
+    config = load_config(folder)
+    torch.manual_seed(seed)
+    if head is Head.ALIGNMENT and not isinstance(config, AlignmentConfig):
+        return _with_alignment(folder, config, outputs, dropout, seed)
+    return with_outputs(folder, outputs, dropout, seed)
+
+
+def with_outputs(folder: Path, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
+    """The checkpoint or encoder in `folder` as it is, under a fresh last layer with one row for each of `outputs`."""
+    config = _named(load_config(folder), outputs)
+    _set_dropout(config, dropout)
+    torch.manual_seed(seed)
+    model = load(AutoModelForSequenceClassification, folder, ("pooler", "classifier"), config=config)
+    assert isinstance(model, PreTrainedModel)
+    _fresh_head(model, seed)
+    head_of(model).__class__ = ExactLinear
+    return model
+
+
+def _with_alignment(folder: Path, encoder: Any, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
+    _set_dropout(encoder, dropout)
+    tokenizer = load_tokenizer(folder)
+    if tokenizer.sep_token_id is None:
+        raise ModelError(f"{folder}: the tokenizer has no separator token, which ends the reference.")
+    specials = [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id]
+    longest = usable_tokens(encoder, tokenizer)
+    settings = {name: value for name, value in encoder.to_dict().items() if name != "_name_or_path"}  # a local folder
+    config = AlignmentConfig(settings, tokenizer.sep_token_id, specials, dropout, longest)
+    with from_folder(folder):
+        model = AlignmentMetric(_named(config, outputs)).eval()
+    encoder.architectures = None
+    weights = load(AutoModel, folder, ("pooler",), config=encoder).state_dict()
+    model.encoder.load_state_dict({name: weights[name] for name in model.encoder.state_dict()})
+    torch.manual_seed(seed)
+    torch.nn.init.normal_(model.pooler.weight, std=encoder.initializer_range)
+    torch.nn.init.zeros_(model.pooler.bias)
+    _fresh_head(model, seed)
+    return model
+
+
+def _named(config: Any, outputs: Sequence[str]) -> Any:
+    config.id2label = dict(enumerate(outputs))
+    config.label2id = {name: i for i, name in enumerate(outputs)}
+    config.problem_type = "regression"
+    return config
+
+
+def _set_dropout(config: Any, dropout: float) -> None:
+    """Every dropout rate of `config`, and of the encoder inside it, becomes `dropout`."""
+    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
+        if hasattr(config, name):
+            setattr(config, name, dropout)
+        if isinstance(config, AlignmentConfig) and name in config.encoder:
+            config.encoder[name] = dropout
+
+
+def _fresh_head(model: PreTrainedModel, seed: int) -> None:
+    """A new last layer from `seed` alone: same start whatever the folder held or the library drew before.
+
+    With the alignment head every output starts as four times the F measure of the matching; [CLS] weighs nothing yet.
+    """
+    torch.manual_seed(seed)
+    layer = head_of(model)
+    torch.nn.init.normal_(layer.weight, std=getattr(model.config, "initializer_range", 0.02))
+    torch.nn.init.zeros_(layer.bias)
+    if isinstance(model, AlignmentMetric):
+        with torch.no_grad():
+            layer.weight.zero_()
+            layer.weight[:, -1] = 4.0 / SPREAD
+
+
+def head_of(model: PreTrainedModel) -> torch.nn.Linear:
+    """The last linear layer: `classifier`, or its output projection in RoBERTa-like heads."""
+    head = model.classifier
+    layer = head if isinstance(head, torch.nn.Linear) else head.out_proj
+    assert isinstance(layer, torch.nn.Linear)
+    return layer
+
+
+class ExactLinear(torch.nn.Linear):
+    """A linear layer in its weights' precision: under bf16's autocast, scores would come in steps of 0.004."""
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        """Outputs (rows, outputs) of features (rows, features)."""
+        with torch.autocast(given.device.type, enabled=False):
+            return super().forward(given.to(self.weight.dtype))
+
+
+def load_metric(folder: Path, device: str | None = None) -> PreTrainedModel:
+    """The checkpoint in `folder`, whole, in evaluation mode and single precision, on `device` or the runtime's."""
+    model = load(AutoModelForSequenceClassification, locate(str(folder)))
+    assert isinstance(model, PreTrainedModel)
+    head_of(model).__class__ = ExactLinear
+    return model.to(device or runtime.device())
+
+
+def save_metric(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write `model` and its tokenizer as a folder that the Auto classes load; a full disk is a StorageError."""
+    with _weights(folder / "model.safetensors"):
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+@contextlib.contextmanager
+def _weights(file: Path) -> Iterator[None]:
+    """Inside, `file` is written by safetensors: an error of the disk is a StorageError and leaves no part of it."""
+    with writing(file):
+        try:
+            yield
+        except (OSError, SafetensorError) as error:
+            file.unlink(missing_ok=True)
+            raise error if isinstance(error, OSError) else OSError(str(error)) from error
+
+
+def save_targets(folder: Path, columns: Sequence[str], scaling: Scaling) -> None:
+    """Write which columns the head predicts and how they were scaled."""
+    text = json.dumps({"columns": list(columns), **asdict(scaling)}, indent=1)
+    with writing(folder / TARGETS):
+        (folder / TARGETS).write_text(text + "\n", encoding="utf-8")
+
+
+def keep_heads(pretrained: Path, finetuned: Path) -> None:
+    """Carry the pre-training head of `pretrained` over into `finetuned`; nothing to do where there was none."""
+    if not (pretrained / TARGETS).exists():
+        return
+    weights = load_file(pretrained / "model.safetensors")
+    head = {name: tensor for name, tensor in weights.items() if name.startswith("classifier.")}
+    with _weights(finetuned / HEADS):
+        save_file(head, finetuned / HEADS)
+    with writing(finetuned / TARGETS):
+        (finetuned / TARGETS).write_bytes((pretrained / TARGETS).read_bytes())

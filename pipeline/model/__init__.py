@@ -1,1 +1,0 @@
-"""The metric: encoder and heads, losses, checkpoints, and where models come from."""

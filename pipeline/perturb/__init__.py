@@ -1,0 +1,1 @@
+"""The stage perturb: sentences become pairs of reference and candidate."""

@@ -1,0 +1,1 @@
+"""The techniques that make candidates, one module each."""

@@ -1,0 +1,1 @@
+"""The stage pretrain: an encoder learns the signals of synthetic pairs."""

@@ -1,0 +1,27 @@
+"""Warm the encoder up on synthetic pairs with automatic signals as targets (paper, section 4).
+
+python -m pipeline.pretrain --variant all --pairs data/perturb --labels data/label --out models/pretrain/all
+"""
+
+import argparse
+from pathlib import Path
+
+from pipeline.core.params import load_params
+from pipeline.core.runtime import run_main
+from pipeline.pretrain.pretraining import PretrainParams, pretrain
+
+
+def main() -> None:
+    """Parse paths, load the `pretrain` section, train one variant."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--variant", required=True)
+    for name in ("pairs", "labels", "out"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    arguments = parser.parse_args()
+    params = load_params(arguments.params, "pretrain", PretrainParams)
+    pretrain(params, arguments.variant, arguments.pairs, arguments.labels, arguments.out)
+
+
+if __name__ == "__main__":
+    run_main(main)

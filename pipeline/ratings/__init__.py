@@ -1,1 +1,0 @@
-"""Human ratings of many origins, as one table with leak-free splits."""

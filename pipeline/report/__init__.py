@@ -1,0 +1,1 @@
+"""The stage report: tables and charts of all stages."""

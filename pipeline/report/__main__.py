@@ -1,0 +1,81 @@
+"""Report: the tables and charts that people read, and the numbers that DVC shows.
+
+    python -m pipeline.report --extract data/extract ... --evaluate data/evaluate --out reports
+    python -m pipeline.report --print --out reports     prints the headline of a report that exists
+
+Writes OUT/report.html (self-contained, opens offline), OUT/metrics.json, OUT/headline.txt and CSVs in OUT/plots. A
+stage that has not run is named in the report; it is no error.
+"""
+
+import argparse
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from pipeline.core import runtime
+from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.params import load_params
+from pipeline.core.runtime import run_main
+from pipeline.core.work import write_json
+from pipeline.report.content import calibration_points, page_content
+from pipeline.report.export import metrics, write_plots, write_text
+from pipeline.report.gather import Folders, gather
+from pipeline.report.page import render
+from pipeline.report.samples import signal_histograms
+from pipeline.report.views import benchmarks, corpora_of, headline
+
+
+@dataclass(frozen=True)
+class ReportParams:
+    """Section `report` of params.yaml: `worst` disagreements each way, points in a scatter, bins of a histogram."""
+
+    worst: int
+    scatter_points: int
+    signal_bins: int
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) < 1:
+                raise ParamsError(f"report.{field.name}: must be at least 1, not {getattr(self, field.name)}.")
+
+
+def main() -> None:
+    """Parse paths, load `report`, write the report and print its headline."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    for field in fields(Folders):
+        default = Path("models" if field.name in ("pretrain", "finetune") else "data") / field.name
+        parser.add_argument(f"--{field.name}", type=Path, default=default)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--print", dest="only_print", action="store_true", help="only print the headline of the report in --out"
+    )
+    arguments = parser.parse_args()
+    if not arguments.only_print:
+        folders = Folders(**{field.name: getattr(arguments, field.name) for field in fields(Folders)})
+        report(load_params(arguments.params, "report", ReportParams), arguments.params, folders, arguments.out)
+    print(show(arguments.out))
+
+
+def report(params: ReportParams, params_file: Path, folders: Folders, out: Path) -> None:
+    """Write everything to `out`."""
+    found = gather(params_file, folders)
+    marks = benchmarks(found.agreement, corpora_of(found))
+    histograms = signal_histograms(folders.label, params.signal_bins)
+    points = calibration_points(found, marks, params.scatter_points)
+    write_json(out / "metrics.json", metrics(found, marks))
+    write_plots(out / "plots", found, marks, histograms, points)
+    write_text(out / "headline.txt", headline(found, marks) + "\n")
+    content = page_content(found, marks, histograms, points, folders.perturb, params.worst, runtime.record())
+    write_text(out / "report.html", render(content))
+
+
+def show(out: Path) -> str:
+    """The headline tables of the report in `out`, and where its page is."""
+    file = out / "headline.txt"
+    if not file.exists():
+        raise InputError("no report here yet (run dvc repro)", file=out)
+    return f"\n{file.read_text(encoding='utf-8')}\nReport: {out / 'report.html'}"
+
+
+if __name__ == "__main__":
+    run_main(main)

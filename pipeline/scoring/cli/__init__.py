@@ -1,0 +1,1 @@
+"""The subcommands of `bleurt`, one module each, and what they share."""

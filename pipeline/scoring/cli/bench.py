@@ -1,0 +1,249 @@
+"""How fast is scoring, as ratios that another machine can check? `make bench` runs this.
+
+  python -m pipeline.scoring.cli.bench --ratings data/collect --threads 2
+
+Everything is measured in one run with the same weights, in rounds, each way in turn, so that a slow minute of the
+machine falls on all of them; medians are shown. Pairs are distinct, so that scoring equal pairs once wins nothing here.
+
+- Padding to 512 and to 128 tokens in batches of 16, what the original does. Every pair costs the same there, so a part
+  of the pairs stands for all.
+- transformers' text-classification pipeline with batches of 32, on all pairs in their own order.
+- The share of the machine's matrix-product rate: the model's operations on the tokens that there are, padding not
+  counted, a second of scoring, over the rate of torch.matmul on the shapes that the encoder multiplies.
+- Start-up: a process that scores one pair with `bleurt score`, less one that imports torch.
+- Memory: the largest resident set of `bleurt score` on files of 10,000 and of --memory_pairs pairs.
+"""
+
+import argparse
+import functools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.core import runtime
+from pipeline.core.errors import BleurtError
+from pipeline.scoring.cli.arguments import at_least_one
+from pipeline.scoring.cli.operations import Sizes, pair_operations, product_rate, sizes_of
+
+if TYPE_CHECKING:
+    from pipeline.scoring.scorer import BleurtScorer
+
+SAMPLE = Path("data/sample/ratings.tsv")
+PADDED_PAIRS = {512: 48, 128: 192}
+"""Pairs that stand for all where each of them is padded to so many tokens."""
+
+PADDED_BATCH, PIPELINE_BATCH = 16, 32
+FEW_PAIRS = 10_000
+
+SCORING_CHILD = """
+import sys
+from pipeline.scoring.__main__ import main
+from pipeline.scoring.cli.bench import peak_bytes
+code = main(sys.argv[1:])
+print(peak_bytes(), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--checkpoint", default="bundled:metric", metavar="NAME", help="a folder, or a name as in params.yaml")
+    add("--ratings", type=Path, default=SAMPLE, help="pairs: a file of ratings, or a folder that collect wrote")
+    add("--pairs", type=at_least_one, default=4000, metavar="N", help="at most so many of them (default 4000)")
+    add("--threads", type=at_least_one, default=2, metavar="N", help="of torch (default 2)")
+    add("--rounds", type=at_least_one, default=3, metavar="N", help="(default 3)")
+    add("--memory_pairs", type=int, default=100_000, metavar="N", help="0 leaves memory out (default 100000)")
+    add("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    found = bench(
+        arguments.checkpoint,
+        pairs_of(arguments.ratings)[: arguments.pairs],
+        arguments.threads,
+        arguments.rounds,
+        arguments.memory_pairs,
+    )
+    print(json.dumps(found, indent=1) if arguments.json else render(found))
+
+
+def pairs_of(ratings: Path) -> list[tuple[str, str]]:
+    """The distinct (reference, candidate) pairs of the test rows that collect wrote, or of a file of ratings."""
+    from pipeline.scoring.cli.benchmark import read_ratings
+
+    rows = read_ratings(ratings, None, "test")
+    return list(dict.fromkeys((row["reference"], row["candidate"]) for row in rows))
+
+
+def bench(
+    checkpoint: str, pairs: Sequence[tuple[str, str]], threads: int, rounds: int, memory_pairs: int
+) -> dict[str, Any]:
+    """All measurements; times are medians in seconds."""
+    import torch
+
+    from pipeline.scoring.scorer import BleurtScorer
+
+    torch.set_num_threads(threads)
+    scorer = BleurtScorer(checkpoint, device="cpu", precision="float32")
+    sizes = sizes_of(scorer.model.config)
+    first = pairs[:PIPELINE_BATCH]
+    scorer.score([pair[0] for pair in first], [pair[1] for pair in first])  # what is computed first is slower
+    times, rates = _interleaved(ways(scorer, pairs), sizes, rounds)
+    ours = times["ours"]
+    operations = sum(pair_operations(length, sizes) for length in _lengths(scorer, pairs))
+    starts = [(_seconds_of(["-c", "import torch"], threads), _first_score(checkpoint, threads)) for _ in range(rounds)]
+    found: dict[str, Any] = {
+        "pairs": len(pairs),
+        "threads": threads,
+        "rounds": rounds,
+        "pairs_a_second": 1 / ours,
+        "times_faster": {name: spent / ours for name, spent in times.items() if name != "ours"},
+        "matrix_product_rate": rates,
+        "share_of_matrix_product_rate": operations / len(pairs) / ours / rates,
+        "import_torch_seconds": statistics.median(start[0] for start in starts),
+        "start_up_over_torch_seconds": statistics.median(start[1] - start[0] for start in starts),
+        "machine": runtime.record()["processor"],
+        "signature": str(scorer.signature()),
+    }
+    if memory_pairs:
+        counts = (FEW_PAIRS, memory_pairs)
+        found["peak_bytes"] = {str(count): _memory(checkpoint, count, threads) for count in counts}
+    return found
+
+
+def ways(scorer: "BleurtScorer", pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[int, Callable[[], Any]]]:
+    """Name -> how many pairs it scores, and the function that does; all with the weights of `scorer`."""
+    import torch
+    from transformers import pipeline
+
+    from pipeline.core.models import quiet, usable_tokens
+
+    model, tokenizer = scorer.model, scorer.tokenizer
+    references, candidates = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+    def padded(length: int, count: int) -> list[float]:
+        options = {"padding": "max_length", "truncation": "longest_first", "max_length": length, "verbose": False}
+        scores: list[float] = []
+        for start in range(0, count, PADDED_BATCH):
+            stop = min(start + PADDED_BATCH, count)
+            inputs = tokenizer(references[start:stop], candidates[start:stop], return_tensors="pt", **options)
+            with torch.inference_mode():
+                scores += model(**inputs).logits[:, 0].tolist()
+        return scores
+
+    with quiet():
+        classify = pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")
+    inputs = [{"text": reference, "text_pair": candidate} for reference, candidate in pairs]
+    options = {"function_to_apply": "none", "truncation": True, "max_length": scorer.max_tokens}
+    found: dict[str, tuple[int, Callable[[], Any]]] = {
+        "ours": (len(pairs), lambda: scorer.score(references, candidates)),
+        f"transformers' pipeline, batches of {PIPELINE_BATCH}": (
+            len(pairs),
+            lambda: classify(inputs, batch_size=PIPELINE_BATCH, **options),
+        ),
+    }
+    longest = usable_tokens(model.config, tokenizer)
+    for wanted, part in PADDED_PAIRS.items():
+        length, count = min(wanted, longest), min(part, len(pairs))
+        found[f"padding to {length}"] = count, functools.partial(padded, length, count)
+    return found
+
+
+def _interleaved(
+    ways: dict[str, tuple[int, Callable[[], Any]]], sizes: Sizes, rounds: int
+) -> tuple[dict[str, float], float]:
+    """Median seconds a pair of every way, and the median rate of matrix products in operations a second."""
+    spent: dict[str, list[float]] = {name: [] for name in ways}
+    rates = []
+    for _ in range(rounds):
+        for name, (count, score) in ways.items():
+            started = time.perf_counter()
+            score()
+            spent[name].append((time.perf_counter() - started) / count)
+        rates.append(product_rate(sizes))
+    return {name: statistics.median(seconds) for name, seconds in spent.items()}, statistics.median(rates)
+
+
+def _lengths(scorer: "BleurtScorer", pairs: Sequence[tuple[str, str]]) -> list[int]:
+    from pipeline.metric.pairs import encode_pairs
+
+    references, candidates = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    lengths: list[int] = encode_pairs(scorer.tokenizer, references, candidates, scorer.max_tokens).lengths.tolist()
+    return lengths
+
+
+def _seconds_of(arguments: Sequence[str], threads: int) -> float:
+    started = time.perf_counter()
+    _child(arguments, threads)
+    return time.perf_counter() - started
+
+
+def _child(arguments: Sequence[str], threads: int) -> str:
+    """Standard error of a Python process, which must end well."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BleurtError(f"{' '.join(arguments[:3])} failed: {done.stderr.strip()[-200:]}")
+    return done.stderr
+
+
+def _first_score(checkpoint: str, threads: int) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        file = _write(Path(folder) / "one.txt", ["The cat sat on the mat."])
+        scoring = ["-m", "pipeline.scoring", "score", "-r", file, "-t", file, "--checkpoint", checkpoint]
+        return _seconds_of([*scoring, "--device", "cpu"], threads)
+
+
+def _memory(checkpoint: str, count: int, threads: int) -> int:
+    """Largest resident set, in bytes, of a process that scores files of `count` distinct short pairs."""
+    with tempfile.TemporaryDirectory() as folder:
+        references = _write(Path(folder) / "references.txt", (f"The number is {i}." for i in range(count)))
+        candidates = _write(Path(folder) / "candidates.txt", (f"Number {i}." for i in range(count)))
+        scoring = ["score", "-r", references, "-t", candidates, "--checkpoint", checkpoint, "--device", "cpu"]
+        written = _child(["-c", SCORING_CHILD, *scoring, "-scores_file", f"{folder}/scores.txt"], threads)
+    return int(written.split()[-1])
+
+
+def _write(file: Path, lines: Any) -> str:
+    with file.open("w", encoding="utf-8") as out:
+        out.writelines(f"{line}\n" for line in lines)
+    return str(file)
+
+
+def peak_bytes() -> int:
+    """Largest resident set of this process, in bytes; on Linux without that of the process that started it."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return runtime.peak_memory_bytes()
+    lines = status.read_text(encoding="ascii").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def render(found: dict[str, Any]) -> str:
+    """The figures as lines."""
+    lines = [
+        f"{found['pairs']:,} distinct pairs, {found['threads']} threads, medians of {found['rounds']} rounds",
+        f"{found['machine']}: {found['matrix_product_rate'] / 1e9:,.0f} billion operations a second in matrix products",
+        f"ours: {found['pairs_a_second']:,.0f} pairs a second",
+    ]
+    lines += [f"ours is {ratio:.1f} times as fast as {name}" for name, ratio in found["times_faster"].items()]
+    lines += [
+        f"ours computes at {found['share_of_matrix_product_rate']:.0%} of that rate, padding not counted",
+        f"start-up to the first score: {found['start_up_over_torch_seconds']:.1f} s over importing torch "
+        f"({found['import_torch_seconds']:.1f} s)",
+    ]
+    if "peak_bytes" in found:
+        peaks = [f"{bytes_ / 2**20:,.0f} MiB at {int(count):,} pairs" for count, bytes_ in found["peak_bytes"].items()]
+        lines.append(f"memory: {', '.join(peaks)}")
+    return "\n".join([*lines, found["signature"]])
+
+
+if __name__ == "__main__":
+    runtime.run_main(main)

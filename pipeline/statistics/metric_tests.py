@@ -1,0 +1,124 @@
+"""How sure a difference between two metrics is: intervals, paired bootstrap, paired permutation, Williams' test.
+
+All p-values are two-sided. The permutation test asks how often a difference as large as the observed one appears when,
+for each segment, it is chance which of the two metrics gave which scores; scores are ranked inside a language pair
+first, since two metrics may have different scales. Williams' test is what WMT17's organisers used for Pearson's r.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+from scipy import stats
+
+from pipeline.statistics.correlation import Vector
+from pipeline.statistics.resampling import weighted_kendall
+
+MOST_UNDEFINED = 0.05
+"""Share of resamples that may leave a statistic undefined; with more, the rest is no fair picture of its spread."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Bounds of a percentile bootstrap interval; NaN where too few resamples define the statistic."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two metrics on the rows of one language pair: `human`, `first`, `second` float64 (rows,), `segments` (rows,)."""
+
+    human: Vector
+    first: Vector
+    second: Vector
+    segments: numpy.ndarray
+
+
+def interval(values: Vector, confidence: float) -> Interval:
+    """The central `confidence` (0-1) share of resampled `values`.
+
+    Undefined resamples are left out, up to MOST_UNDEFINED of them; NaN where there are more.
+
+    >>> interval(numpy.arange(101.0), 0.5)
+    Interval(low=25.0, high=75.0)
+    """
+    known = _known(values)
+    if len(known) == 0:
+        return Interval(math.nan, math.nan)
+    low, high = numpy.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(low), float(high))
+
+
+def _known(values: Vector) -> Vector:
+    """The resamples that are defined; none where more than MOST_UNDEFINED are not."""
+    known: Vector = values[~numpy.isnan(values)]
+    return known if len(known) >= (1 - MOST_UNDEFINED) * len(values) else known[:0]
+
+
+def paired_bootstrap(differences: Vector) -> float:
+    """p-value from resampled differences (resamples,): twice the share on the rarer side of zero, counting one more.
+
+    Undefined resamples are left out, up to MOST_UNDEFINED of them; NaN where there are more.
+
+    >>> paired_bootstrap(numpy.array([0.1] * 95 + [-0.1] * 4))
+    0.1
+    """
+    known = _known(differences)
+    if len(known) == 0:
+        return math.nan
+    rarer = min(int((known <= 0).sum()), int((known >= 0).sum()))
+    return min(1.0, 2 * (rarer + 1) / (len(known) + 1))
+
+
+def paired_permutation(pairs: Sequence[Paired], permutations: int, rng: numpy.random.Generator) -> float:
+    """p-value of the difference of two metrics' Kendall averages over language pairs.
+
+    Segments swap the metrics' ranks with probability 1/2. The p-value counts the observed arrangement among the
+    permuted ones, so it is at least 1 / (permutations + 1); permutations that leave a tau undefined do not count. NaN
+    where a metric is constant on a language pair, and without a language pair.
+    """
+    observed, permuted = 0.0, numpy.zeros(permutations)
+    for pair in pairs:
+        human = numpy.tile(pair.human, 2)
+        both = numpy.concatenate([stats.rankdata(pair.first), stats.rankdata(pair.second)])
+        kept = numpy.ones((1, len(pair.human)), dtype=numpy.int64)
+        observed += float(_difference(human, both, kept)[0])
+        _, inverse = numpy.unique(pair.segments, return_inverse=True)
+        kept = rng.integers(0, 2, size=(permutations, int(inverse.max()) + 1))[:, inverse]
+        permuted += _difference(human, both, kept)
+    if not pairs or math.isnan(observed):
+        return math.nan
+    known = permuted[~numpy.isnan(permuted)]
+    # Swapping all segments repeats the observed arrangement up to rounding, hence the small allowance.
+    extreme = int((numpy.abs(known) >= abs(observed) - 1e-12).sum())
+    return (extreme + 1) / (len(known) + 1)
+
+
+def _difference(human: Vector, both: Vector, kept: numpy.ndarray) -> Vector:
+    """Tau of the kept arrangement less tau of its mirror image; rows of `both` are first's, then second's."""
+    chosen = numpy.concatenate([kept, 1 - kept], axis=1)
+    mirrored = numpy.concatenate([1 - kept, kept], axis=1)
+    difference: Vector = weighted_kendall(human, both, chosen) - weighted_kendall(human, both, mirrored)
+    return difference
+
+
+def williams(human_first: float, human_second: float, first_second: float, count: int) -> float:
+    """p-value for two dependent correlations that share the human column, from three Pearson r and the rows' number.
+
+    `human_first` and `human_second` are the metrics' correlations with people, `first_second` that between them.
+    NaN below four rows or where a correlation is not defined; 1.0 for two metrics that are the same.
+    """
+    if count < 4 or math.isnan(human_first + human_second + first_second):
+        return math.nan
+    if human_first == human_second:
+        return 1.0
+    determinant = 1 - human_first**2 - human_second**2 - first_second**2 + 2 * human_first * human_second * first_second
+    mean_square = ((human_first + human_second) / 2) ** 2
+    spread = 2 * determinant * (count - 1) / (count - 3) + mean_square * (1 - first_second) ** 3
+    if spread <= 0:
+        return 0.0
+    statistic = (human_first - human_second) * math.sqrt((count - 1) * (1 + first_second) / spread)
+    return float(2 * stats.t.sf(abs(statistic), count - 3))

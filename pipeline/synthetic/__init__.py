@@ -1,1 +1,0 @@
-"""Synthetic sentence pairs: sentences from Wikipedia, and the ways to perturb them."""

@@ -1,0 +1,1 @@
+"""Models that label and perturb: translators, encoders, and how the vectors of two texts match."""

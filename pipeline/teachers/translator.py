@@ -1,0 +1,230 @@
+"""Marian translation models, run by CTranslate2: translates by beam search, and scores translations by teacher forcing.
+
+Used for backtranslated candidates (section 4.1) and for the backtranslation likelihood (section 4.2). The paper's
+tensor2tensor Transformers are replaced by any Marian model in transformers layout: a plain pair model, a many-target
+model (its vocabulary has tokens such as `>>fra<<`, one of which is put before the source), or a many-source model.
+
+A model is converted on first use into a git-ignored folder named for the model's bytes. One thread and float32, so
+that results do not depend on the machine's load.
+"""
+
+import ctypes
+import functools
+import os
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import numpy
+from numpy.typing import NDArray
+from transformers import MarianTokenizer
+
+from pipeline.core import runtime
+from pipeline.core.errors import ModelError, StorageError
+from pipeline.core.models import from_folder, load, load_config, locate
+from pipeline.core.work import WORK, file_hash
+
+CUBLAS = "libcublas.so.12"
+"""The CUDA library that CTranslate2 loads when it first multiplies on a GPU."""
+
+ENGLISH = "en"
+"""What many-source models translate into; pair models and they need no token for it."""
+
+THREE_LETTERS = {
+    "ar": "ara", "cs": "ces", "da": "dan", "de": "deu", "el": "ell", "en": "eng", "es": "spa", "et": "est",
+    "fi": "fin", "fr": "fra", "he": "heb", "hi": "hin", "hu": "hun", "it": "ita", "ja": "jpn", "lt": "lit",
+    "lv": "lav", "nl": "nld", "pl": "pol", "pt": "por", "ro": "ron", "ru": "rus", "sv": "swe", "tr": "tur",
+    "uk": "ukr", "zh": "zho",
+}  # fmt: skip
+"""ISO 639-1 -> ISO 639-3, the code in most language tokens of OPUS-MT."""
+
+
+@dataclass(frozen=True)
+class Pivot:
+    """The two models of a round trip: names (see `pipeline.core.models`) of text -> pivot and of pivot -> text."""
+
+    to: str
+    back: str
+
+
+@dataclass(frozen=True)
+class Likelihoods:
+    """Teacher-forced scores of n targets; the end of sentence counts as one token, so that `tokens` is at least 1."""
+
+    log_probability: NDArray[numpy.float64]
+    """(n,) float64: natural log P(target and its end | source), 0 or less."""
+    tokens: NDArray[numpy.int64]
+    """(n,) int64: pieces of the target plus one."""
+
+    def per_token(self) -> NDArray[numpy.float64]:
+        """(n,) float64: mean log probability of a token, in nats."""
+        return self.log_probability / self.tokens
+
+
+class Translator:
+    """One converted model and its tokenizer. `truncated` counts texts that were cut to the model's positions so far."""
+
+    def __init__(self, folder: Path) -> None:
+        config = load_config(folder)
+        if config.model_type != "marian":
+            raise ModelError(f"{folder}: is a {config.model_type} model; translation needs a Marian model.")
+        self.folder = folder
+        self.positions: int = config.max_position_embeddings
+        self.truncated = 0
+        with from_folder(folder):
+            self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
+        self._vocabulary = self._tokenizer.get_vocab()
+        place = runtime.device()
+        on_gpu = place.startswith("cuda") and _gpu_translates()
+        self._engine = ctranslate2.Translator(
+            str(converted(folder)),
+            device="cuda" if on_gpu else "cpu",
+            device_index=int(place.partition(":")[2] or 0) if on_gpu else 0,
+            compute_type="float32",
+            inter_threads=1,
+            intra_threads=1,
+        )
+
+    def fits(self, text: str) -> bool:
+        """Whether `text` is translated whole: its pieces, a language token and the end fit the model's positions."""
+        return len(self._tokenizer.spm_source.encode(text, out_type=str)) <= self.positions - 2
+
+    def translate(self, texts: Sequence[str], language: str, beam_width: int, batch_sentences: int) -> list[str]:
+        """The best translation into `language` of each text, in order; an empty text stays empty.
+
+        Too long texts are cut. A translation has at most about twice its source's pieces (see `_decoding_limit`).
+        """
+        sources = self._sources(texts, language)
+        groups: dict[int, list[int]] = defaultdict(list)
+        for index, source in enumerate(sources):
+            if texts[index].strip():
+                groups[_decoding_limit(len(source), self.positions)].append(index)
+        translations = [""] * len(texts)
+        for limit, indices in sorted(groups.items()):
+            results = self._engine.translate_batch(
+                [sources[i] for i in indices],
+                beam_size=beam_width,
+                max_batch_size=batch_sentences,
+                max_input_length=0,
+                max_decoding_length=limit,
+                disable_unk=True,
+            )
+            for index, result in zip(indices, results, strict=True):
+                translations[index] = self._tokenizer.spm_target.decode_pieces(result.hypotheses[0]).strip()
+        return translations
+
+    def log_likelihood(
+        self, sources: Sequence[str], targets: Sequence[str], language: str, batch_sentences: int
+    ) -> Likelihoods:
+        """Score each target, in `language`, given its source. An empty target scores log P(end of sentence)."""
+        assert len(sources) == len(targets), (len(sources), len(targets))
+        if not targets:
+            return Likelihoods(numpy.zeros(0), numpy.zeros(0, dtype=numpy.int64))
+        results = self._engine.score_batch(
+            self._sources(sources, language),
+            self._targets(targets),
+            max_batch_size=batch_sentences,
+            max_input_length=0,
+        )
+        return Likelihoods(
+            numpy.array([numpy.sum(numpy.asarray(result.log_probs, dtype=numpy.float64)) for result in results]),
+            numpy.array([len(result.log_probs) for result in results], dtype=numpy.int64),
+        )
+
+    def _sources(self, texts: Sequence[str], language: str) -> list[list[str]]:
+        token = language_token(self._vocabulary, language, self.folder)
+        prefix = [] if token is None else [token]
+        room = self.positions - 1 - len(prefix)
+        pieces = self._tokenizer.spm_source.encode(list(texts), out_type=str)
+        return [[*prefix, *self._cut(row, room), self._tokenizer.eos_token] for row in pieces]
+
+    def _targets(self, texts: Sequence[str]) -> list[list[str]]:
+        pieces = self._tokenizer.spm_target.encode(list(texts), out_type=str)
+        return [self._cut(row, self.positions - 1) for row in pieces]
+
+    def _cut(self, pieces: list[str], room: int) -> list[str]:
+        self.truncated += len(pieces) > room
+        return pieces[:room]
+
+
+@functools.cache
+def _gpu_translates() -> bool:
+    """Whether CTranslate2 can compute on the GPU; if not, the first worker says so."""
+    try:
+        ctypes.CDLL(CUBLAS)
+        return bool(ctranslate2.get_cuda_device_count() > 0)
+    except OSError:
+        if os.environ.get(runtime.WORKER, "0") == "0":
+            print(f"translating on the CPU: CTranslate2 needs {CUBLAS}, which cannot be loaded here", flush=True)
+        return False
+
+
+def _decoding_limit(pieces: int, positions: int) -> int:
+    """Longest translation of a source of so many pieces: stops endless repetition early.
+
+    A function of the source alone and not of its batch, so that batching changes no translation.
+
+    >>> [_decoding_limit(pieces, 256) for pieces in (1, 16, 17, 200)]
+    [48, 48, 80, 256]
+    """
+    return min(positions, 2 * 16 * -(-pieces // 16) + 16)
+
+
+def language_token(vocabulary: dict[str, int], language: str, folder: Path) -> str | None:
+    """The token that asks a many-target model for `language`, or None where none is needed.
+
+    A model whose vocabulary has such tokens but none for `language` is refused, except for ENGLISH: a many-source
+    model often shares the vocabulary of its many-target twin.
+
+    >>> language_token({"a": 0, ">>fra<<": 1}, "fr", Path("model"))
+    '>>fra<<'
+    """
+    for code in (language, THREE_LETTERS.get(language, language)):
+        if f">>{code}<<" in vocabulary:
+            return f">>{code}<<"
+    known = sorted(token for token in vocabulary if token.startswith(">>") and token.endswith("<<"))
+    if known and language != ENGLISH:
+        raise ModelError(f"{folder}: does not translate into {language!r}; its languages are {', '.join(known)}.")
+    return None
+
+
+class _Converter(ctranslate2.converters.TransformersConverter):  # type: ignore[misc]
+    """CTranslate2's converter, held to safetensors (law 8)."""
+
+    def load_model(self, model_class: Any, model_name_or_path: str, **kwargs: Any) -> Any:
+        return load(model_class, Path(model_name_or_path), **kwargs)
+
+
+def converted(folder: Path) -> Path:
+    """The CTranslate2 form of the transformers model in `folder`, made on first use.
+
+    The name comes from the model's bytes and CTranslate2's version. Conversion happens beside it and is renamed, so
+    that workers that start together do not meet a half-written model; the first to finish wins.
+    """
+    target = WORK / "ctranslate2" / f"{file_hash(folder)[:24]}-{ctranslate2.__version__}"
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
+    try:
+        _Converter(str(folder)).convert(str(scratch / "model"))
+        (scratch / "model").replace(target)
+    except OSError as error:
+        if not target.is_dir():
+            raise StorageError(f"{target}: the converted model could not be written, {error}.") from error
+    except (ValueError, KeyError, AttributeError) as error:
+        raise ModelError(f"{folder}: CTranslate2 cannot convert this model ({error}).") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return target
+
+
+@functools.lru_cache(maxsize=8)
+def load_translator(name: str) -> Translator:
+    """The translator of the model `name` (see `pipeline.core.models`), loaded once a process."""
+    return Translator(locate(name))

@@ -1,0 +1,28 @@
+"""Builders of tiny corpora."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.collect.corpus import Corpus, Layout, Part, Split
+
+
+@pytest.fixture
+def corpus() -> Callable[..., Corpus]:
+    """A training corpus of one or more paths; keywords replace its fields."""
+
+    def corpus_(layout: Layout, *paths: Path, **changes: object) -> Corpus:
+        fields = {
+            "name": "c",
+            "layout": layout,
+            "parts": tuple(Part(str(path), None) for path in paths),
+            "language_pairs": ("*",),
+            "years": (),
+            "split": Split.TRAIN,
+            "test_fraction": None,
+            "scale": {Layout.OWN: 100.0, Layout.WEBNLG: 3.0}.get(layout),
+        }
+        return Corpus(**{**fields, **changes})
+
+    return corpus_

@@ -1,0 +1,77 @@
+"""The section `collect`: what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.collect.corpus import CollectParams, Layout, Split
+from pipeline.core.errors import ParamsError
+from pipeline.core.params import from_mapping
+
+CORPUS = {
+    "name": "sample",
+    "layout": "own",
+    "parts": [{"path": "ratings.tsv", "sha256": None}],
+    "language_pairs": ["*"],
+    "years": [],
+    "split": "by_reference",
+    "test_fraction": 0.25,
+    "scale": 100,
+}
+SECTION = {
+    "corpora": [CORPUS],
+    "without": [],
+    "validation_fraction": 0.1,
+    "max_words": 512,
+    "undo_character_references": True,
+    "rows_per_shard": 1000,
+    "drift": {"train_alpha": 0, "test_alpha": 1.5},
+    "seed": 1,
+}
+
+
+def test_a_good_section_loads() -> None:
+    params = from_mapping(SECTION, CollectParams, "collect")
+    (corpus,) = params.corpora
+    assert (corpus.layout, corpus.split, corpus.scale) == (Layout.OWN, Split.BY_REFERENCE, 100.0)
+    assert Path(corpus.parts[0].path).name == "ratings.tsv"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layout": "wmt20"}, r"corpora\[0\]\.layout: must be one of wmt_daseg, wmt17"),
+        ({"split": "train"}, "test_fraction belongs to split by_reference, by_input, by_system, and only to these"),
+        ({"test_fraction": None}, "test_fraction belongs to split by_reference"),
+        ({"test_fraction": 1.5}, r"test_fraction must be in \(0, 1\], not 1\.5"),
+        ({"layout": "wmt17"}, "scale must be null, ratings of layout wmt17 are standardised"),
+        ({"layout": "webnlg", "scale": None}, "scale must be a number for layout webnlg"),
+        ({"scale": 0}, "scale must be positive, not 0.0"),
+        ({"years": [2018]}, "years must be empty, layout own holds a single one"),
+        ({"parts": []}, "parts and language_pairs must not be empty"),
+        ({"name": "a/b"}, "nor hold a slash"),
+        ({"path": "x"}, r"corpora\[0\]\.path: unknown key"),
+    ],
+)
+def test_a_bad_corpus_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ParamsError, match=message):
+        from_mapping({**SECTION, "corpora": [{**CORPUS, **change}]}, CollectParams, "collect")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"corpora": [CORPUS, CORPUS]}, "names must be there and unique"),
+        ({"corpora": []}, "names must be there and unique"),
+        ({"validation_fraction": 1}, r"validation_fraction: must be in \[0, 1\), not 1.0"),
+        ({"max_words": 0}, "max_words: must be at least 1, not 0"),
+        ({"drift": {"train_alpha": -1, "test_alpha": 0}}, r"drift\.train_alpha: must be at least 0, not -1\.0"),
+        ({"drift": {"train_alpha": 0}}, r"drift\.test_alpha: missing"),
+        ({"without": ["other"]}, r"without: must name corpora of the profile \(sample\), not other"),
+        ({"without": ["sample"]}, r"without: must name corpora of the profile \(sample\), and not all of them"),
+        ({"rows_per_shard": 0}, "rows_per_shard: must be at least 1, not 0"),
+    ],
+)
+def test_a_bad_section_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ParamsError, match=message):
+        from_mapping({**SECTION, **change}, CollectParams, "collect")

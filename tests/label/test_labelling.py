@@ -1,0 +1,112 @@
+"""Every signal's module keeps the contract, and no signal depends on another."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from pipeline.core.closure import ROOT, import_closure
+from pipeline.core.errors import InputError
+from pipeline.core.records import PAIRS, SIGNAL_COLUMNS, signal_schema
+from pipeline.core.shards import table_of, write_shard
+from pipeline.label.labelling import label_shard, load_signal
+from pipeline.label.signals import bertscore, bleu, entailment, flag, rouge
+
+ROWS = [
+    ("the old town .", "the old town .", "backtranslate"),
+    ("the river", "a river", "mask_fill"),
+    ("a", "", "other"),
+]
+
+
+def pairs(rows: list[tuple[str, str, str]]) -> pyarrow.Table:
+    empty = {"pivot": None, "mask_style": None, "masks": None, "dropped_words": 0, "parent_id": None, "segment_id": "s"}
+    named = [
+        {"pair_id": f"p{i}", "reference": z, "candidate": c, "technique": technique, **empty}
+        for i, (z, c, technique) in enumerate(rows)
+    ]
+    return table_of(named, PAIRS)
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Path:
+    file = tmp_path / "part-00000.parquet"
+    write_shard(file, pairs(ROWS))
+    return file
+
+
+@pytest.mark.parametrize("signal", SIGNAL_COLUMNS)
+def test_every_signal_keeps_the_contract(signal: str) -> None:
+    module = load_signal(signal)
+    assert dataclasses.is_dataclass(module.Params)
+    assert module.Params.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    for field in dataclasses.fields(module.Params):
+        assert field.default is dataclasses.MISSING, field.name
+    assert callable(module.score)
+    assert callable(module.models)
+
+
+@pytest.mark.parametrize(
+    "module", ["pipeline.label.__main__", *(f"pipeline.label.signals.{name}" for name in SIGNAL_COLUMNS)]
+)
+def test_no_signal_is_in_the_closure_of_the_stage_or_of_another_signal(module: str) -> None:
+    others = {
+        f"pipeline/label/signals/{name}.py" for name in SIGNAL_COLUMNS if module != f"pipeline.label.signals.{name}"
+    }
+    assert others & {str(file.relative_to(ROOT)) for file in import_closure(module)} == set()
+
+
+def test_a_shard_keeps_its_rows_in_order_under_the_signals_schema(shard: Path) -> None:
+    outcome = label_shard("rouge", 0, [shard], rouge.Params(n=1))
+    assert (outcome.rows_in, outcome.rows_out, outcome.dropped) == (3, 3, {})
+    assert outcome.table.schema == signal_schema("rouge")
+    assert outcome.table.to_pylist() == [
+        {"pair_id": "p0", "rouge_precision": 1, "rouge_recall": 1, "rouge_fmeasure": 1},
+        {"pair_id": "p1", "rouge_precision": 0.5, "rouge_recall": 0.5, "rouge_fmeasure": 0.5},
+        {"pair_id": "p2", "rouge_precision": 0, "rouge_recall": 0, "rouge_fmeasure": 0},
+    ]
+
+
+def test_reference_and_candidate_are_not_exchanged(tmp_path: Path, tiny_encoder: Path, tiny_classifier: Path) -> None:
+    z, c = "the old town is near", "the old bridge"
+    write_shard(tmp_path / "part-00000.parquet", pairs([(z, c, "mask_fill")]))
+    encoder = bertscore.Params(str(tiny_encoder), layer=2, idf=False, baseline=None, batch_tokens=64)
+    classifier = entailment.Params(str(tiny_classifier), batch_tokens=64)
+    direct = {
+        "bleu": (bleu.Params("en"), bleu.bleu([z], [c], bleu.Params("en"))),
+        "rouge": (rouge.Params(n=1), rouge.rouge([z], [c], rouge.Params(n=1))),
+        "bertscore": (encoder, bertscore.bertscore([z], [c], encoder)),
+        "entailment": (classifier, entailment.entailment([z], [c], classifier)),
+        "flag": (flag.Params(), numpy.array([[0.0, 1.0]])),
+    }
+    for signal, (params, expected) in direct.items():
+        table = label_shard(signal, 0, [tmp_path / "part-00000.parquet"], params).table
+        found = [table.column(name)[0].as_py() for name in SIGNAL_COLUMNS[signal]]
+        assert found == pytest.approx(expected[0].tolist(), abs=1e-6), signal
+
+
+@pytest.mark.parametrize(("signal", "params"), [("bleu", bleu.Params("en")), ("flag", flag.Params())])
+def test_a_shard_without_rows_gives_one(signal: str, params: object, tmp_path: Path) -> None:
+    write_shard(tmp_path / "part-00000.parquet", pairs([]))
+    outcome = label_shard(signal, 0, [tmp_path / "part-00000.parquet"], params)
+    assert outcome.table.num_rows == 0
+    assert outcome.table.schema == signal_schema(signal)
+
+
+def test_a_value_that_is_not_finite_is_our_defect(shard: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bleu, "score", lambda pairs, params: numpy.array([[1], [numpy.nan], [0]], numpy.float32))
+    with pytest.raises(AssertionError, match="bleu: a value is not finite in shard 7"):
+        label_shard("bleu", 7, [shard], bleu.Params("en"))
+
+
+def test_a_damaged_or_foreign_shard_is_an_input_error(shard: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "part-00001.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"reference": ["a"]}), foreign)
+    with pytest.raises(InputError, match=f"^{foreign}: the column is missing: 'pair_id'\\.$"):
+        label_shard("bleu", 0, [foreign], bleu.Params("en"))
+    shard.write_bytes(shard.read_bytes()[: shard.stat().st_size // 2])
+    with pytest.raises(InputError, match=f"^{shard}: not a whole Parquet file "):
+        label_shard("bleu", 0, [shard], bleu.Params("en"))

@@ -1,0 +1,407 @@
+"""The report stage: its files, that it opens offline, that texts are escaped, and that absent stages are named."""
+
+import csv
+import json
+import re
+import shutil
+import sys
+from dataclasses import fields
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.params import from_mapping
+from pipeline.core.records import AGREEMENT, PAIRS, PREDICTIONS, RATINGS, SIGNAL_COLUMNS, signal_schema
+from pipeline.core.shards import shard_name, table_of, write_shard
+from pipeline.core.work import write_json
+from pipeline.evaluate.agreement import agreement_rows, group_rows, measure
+from pipeline.evaluate.differences import compare
+from pipeline.evaluate.names import AVERAGE
+from pipeline.report import __main__ as stage
+from pipeline.report.__main__ import ReportParams, report, show
+from pipeline.report.content import pair_table, trend
+from pipeline.report.figures import ticks
+from pipeline.report.gather import Folders, costs
+from pipeline.report.samples import percentiles, worst
+from pipeline.report.views import Benchmark, benchmarks
+
+HOSTILE = '<script>alert("candidate")</script> & co'
+PARAMS_FILE = """
+profile: PROFILE
+variants: [all, none]
+pretrain: {schedule: {seed: 17}}
+label: {backtranslation: {beam_width: 1}}
+profiles:
+  embedded: {report: {worst: 3, scatter_points: 10, signal_bins: 4}, collect: CORPORA}
+  local:
+    label: {backtranslation: {pivots: {it: {to: a}, es: {to: b}}}}
+    pretrain: {schedule: {steps: 5}}
+    collect: CORPORA
+    report: {worst: 3, scatter_points: 10, signal_bins: 4}
+"""
+CORPORA = "{corpora: [{name: wmt17, parts: [{path: data/own/ratings.tsv}]}]}"
+
+
+def rating(number: int) -> dict[str, Any]:
+    return {
+        "rating_id": f"r{number}",
+        "corpus": "wmt17",
+        "split": "test",
+        "aspect": "adequacy",
+        "reference": f"reference {number // 2}",
+        "other_references": [],
+        "candidate": HOSTILE if number == 0 else f"candidate {number}",
+        "source": None,
+        "language_pair": ("de-en", "cs-en")[number % 2],
+        "system": "s&s",
+        "segment": str(number),
+        "year": 2017,
+        "raw": None,
+        "z": None,
+        "score": float(number),
+    }
+
+
+ROWS = [rating(number) for number in range(24)]
+SCORES: dict[str, dict[str, float]] = {
+    # Row 0 is people's last and this metric's first: its worst disagreement.
+    "bleurt/all": {r["rating_id"]: 99.0 if r["rating_id"] == "r0" else r["score"] for r in ROWS},
+    "bleurt/none": {r["rating_id"]: float((7 * int(r["score"])) % 24) for r in ROWS},
+    "sentbleu": {r["rating_id"]: float((5 * int(r["score"])) % 24) for r in ROWS},
+    "ter": {r["rating_id"]: 0.0 for r in ROWS},
+}
+
+
+def write_evaluation(folder: Path) -> None:
+    groups = group_rows(ROWS, SCORES)
+    found = measure(groups, 40, 25.0, 1)
+    write_shard(folder / "agreement" / shard_name(0), table_of(agreement_rows(found, 0.95), AGREEMENT))
+    write_json(folder / "significance.json", compare(groups, found, permutations=20, confidence=0.95, seed=1))
+    settings = {"resamples": 40, "confidence": 0.95, "permutations": 20, "darr_gap": 25.0, "seed": 1}
+    left_out = {"corpus": "wmt17", "aspect": "adequacy", "language_pair": "fi-en", "reason": "all ratings are equal"}
+    method = {"signatures": {"sentbleu": "nrefs:1|tok:13a"}, "left_out": [left_out], "years": {"wmt17": 2017}}
+    write_json(folder / "method.json", {"settings": settings, **method})
+    write_json(folder / "counts.json", {"rows_in": 30, "rows_out": 24, "dropped": {"train split": 6}})
+    for index, (metric, scores) in enumerate(SCORES.items()):
+        rows = [{"rating_id": name, "metric": metric, "score": score} for name, score in scores.items()]
+        write_shard(folder / "predictions" / shard_name(index), table_of(rows, PREDICTIONS))
+
+
+def write_pairs(folders: Folders) -> None:
+    pair = {
+        "segment_id": "s",
+        "reference": "it is",
+        "candidate": HOSTILE,
+        "technique": "mask_fill",
+        "pivot": None,
+        "mask_style": "span",
+        "masks": 2,
+        "dropped_words": 0,
+        "parent_id": None,
+    }
+    pairs = [{**pair, "pair_id": f"p{number}", "dropped_words": int(number == 3)} for number in range(4)]
+    write_shard(folders.perturb / shard_name(0), table_of(pairs, PAIRS))
+    write_json(folders.perturb / "counts.json", {"rows_in": 5, "rows_out": 4, "dropped": {"nothing to mask": 1}})
+    for signal, columns in SIGNAL_COLUMNS.items():
+        values = [{"pair_id": f"p{n}", **dict.fromkeys(columns, n / 4)} for n in range(4)]
+        write_shard(folders.label / signal / shard_name(0), table_of(values, signal_schema(signal)))
+
+
+def write_training(folder: Path) -> None:
+    for variant, points in (("all", [(10, 1.5, 0.2), (20, 1.0, 0.4)]), ("none", [])):
+        steps = [{"step": step, "loss": loss, "validation": score, "seconds": 1.0} for step, loss, score in points]
+        facts = {
+            "seconds": 75.4,
+            "rows_seen": 640,
+            "best_step": 20,
+            "best_validation": 0.4,
+            "device": "cpu",
+            "precision": "bf16",
+            "padding_share": 0.034,
+            "pairs": 32,
+        }
+        write_json(folder / variant / "training.json", {"steps": steps, **facts})
+        write_json(folder / variant / "counts.json", {"rows_in": 40, "rows_out": 37, "dropped": {"validation": 3}})
+
+
+def folders_in(root: Path) -> Folders:
+    return Folders(**{field.name: root / field.name for field in fields(Folders)})
+
+
+def make(root: Path, profile: str = "local", corpora: str = CORPORA, **changes: Any) -> str:
+    """Run the stage in `root` and return the page."""
+    (root / "params.yaml").write_text(PARAMS_FILE.replace("PROFILE", profile).replace("CORPORA", corpora))
+    params = from_mapping({"worst": 3, "scatter_points": 10, "signal_bins": 4} | changes, ReportParams, "report")
+    report(params, root / "params.yaml", folders_in(root), root / "reports")
+    return (root / "reports" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """Outputs of every stage."""
+    folders = folders_in(tmp_path)
+    write_shard(folders.collect / shard_name(0), table_of(ROWS, RATINGS))
+    write_evaluation(folders.evaluate)
+    write_pairs(folders)
+    write_training(folders.pretrain)
+    write_training(folders.finetune)
+    write_json(folders.grade / "counts.json", {"rows_in": 9, "rows_out": 8, "dropped": {"half impossible": 1}})
+    write_json(folders.extract / "counts.json", {"rows_in": 1200, "rows_out": 5, "dropped": {"too short": 1195}})
+    return tmp_path
+
+
+class Checker(HTMLParser):
+    """Collects what a browser would see: tags, addresses, and tags that are opened but not closed."""
+
+    VOID = frozenset({"meta", "br", "line", "rect", "circle"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.addresses: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, (tag, self.getpos())
+
+
+def test_the_page_is_whole_and_opens_offline(full: Path) -> None:
+    page = make(full)
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert checker.addresses == []
+    assert {"script", "link", "img", "iframe"} & checker.tags == set()
+    assert re.findall(r"https?://|@import|url\(", page) == []
+
+
+def test_texts_of_candidates_are_escaped(full: Path) -> None:
+    page = make(full)
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(&#34;candidate&#34;)&lt;/script&gt; &amp; co" in page
+    assert "s&amp;s" in page
+
+
+def test_the_page_shows_what_ran(full: Path) -> None:
+    page = make(full)
+    for text in (
+        "Profile <b>local</b>",
+        "too short: 1,195",
+        "nothing to mask: 1",
+        "mask filling, span, words dropped",
+        "backtranslation it reference candidate",
+        "backtranslation es candidate reference",
+        "1 min 15 s",
+        "nrefs:1|tok:13a",
+        "schedule.steps",
+        "schedule.seed",
+        "Left out of the averages: fi-en (all ratings are equal).",
+        "Other people’s results.",
+        "59.3 /\n77.3",
+        "undefined",
+    ):
+        assert text in page, text
+    assert "Demonstration" not in page
+    assert "Not everything has run" not in page
+
+
+def test_a_demonstration_says_why_it_is_one(full: Path) -> None:
+    small, ours = "The run is small", "The ratings of wmt17 were written by the project itself."
+    sample = CORPORA.replace("data/own", "./data/sample")
+    found = {
+        (profile, corpora): make(full, profile, corpora)
+        for profile in ("embedded", "local")
+        for corpora in (CORPORA, sample)
+    }
+    assert {case: (small in page, ours in page) for case, page in found.items()} == {
+        ("embedded", CORPORA): (True, False),
+        ("embedded", sample): (True, True),
+        ("local", CORPORA): (False, False),
+        ("local", sample): (False, True),
+    }
+    assert [case for case, page in found.items() if "Demonstration" not in page] == [("local", CORPORA)]
+
+
+def test_variants_that_params_do_not_name_are_not_shown(full: Path) -> None:
+    for stage_folder in ("pretrain", "finetune"):
+        shutil.copytree(full / stage_folder / "all", full / stage_folder / "only_bleu")
+    assert "only_bleu" not in make(full)
+    assert sorted(f.name for f in (full / "reports" / "plots" / "finetune").iterdir()) == ["all.csv", "none.csv"]
+
+
+def test_the_metric_of_the_report_is_chosen_by_name() -> None:
+    def mark(**kendall: float) -> Benchmark:
+        names = tuple(f"bleurt/{name}" for name in sorted(kendall, key=kendall.__getitem__, reverse=True))
+        return Benchmark("c", "adequacy", names, (), {})
+
+    assert mark(none=0.5, all=0.1, only_bleu=0.4).primary == "bleurt/all"
+    assert mark(no_bleu=0.3, only_flag=0.5, none=0.6).primary == "bleurt/no_bleu"
+    assert mark(none=0.6).primary == "bleurt/none" and mark().primary is None
+
+
+def test_the_calibration_line_keeps_equal_ratings_together() -> None:
+    points = [(human, metric) for human in (0.0, 50.0, 100.0) for metric in (-1.0, 0.0, 1.0)]
+    assert trend(points) == [(0.0, 0.0), (50.0, 0.0), (100.0, 0.0)]
+    assert len(trend([(float(i), 0.0) for i in range(100)])) == 10
+
+
+def test_benchmarks_stand_in_the_order_of_the_corpora() -> None:
+    base = {"aspect": "a", "metric": "ter", "language_pair": "average", "statistic": "kendall", "value": 0.5}
+    rows = [{**base, "corpus": name, "low": 0.4, "high": 0.6, "count": 9} for name in ("b", "other", "c", "a")]
+    assert [mark.corpus for mark in benchmarks(rows, ["c", "a", "b"])] == ["c", "a", "b", "other"]
+
+
+def test_a_metric_without_a_cell_gets_a_dash_and_counts_that_differ_a_range() -> None:
+    names = ("corpus", "aspect", "language_pair", "value", "low", "high")
+    base = dict(zip(names, ("own", "adequacy", AVERAGE, 0.5, 0.4, 0.6), strict=True))
+    cells = [("a", "kendall", 9), ("b", "kendall", 9), ("c", "kendall", 9), ("a", "darr", 1200), ("b", "darr", 7)]
+    (mark,) = benchmarks([{**base, "metric": m, "statistic": s, "count": n} for m, s, n in cells])
+    table = pair_table(mark, "darr")
+    texts = [(row["metric"], [cell.text if cell else None for cell, _ in row["cells"]]) for row in table["rows"]]
+    assert texts == [("a", ["50.0"]), ("b", ["50.0"]), ("c", [None])]
+    assert table["counts"] == {AVERAGE: "7 – 1,200"}
+    assert pair_table(mark, "kendall")["counts"] == {AVERAGE: "9"}
+
+
+def test_metrics_hold_agreement_gain_rows_and_times(full: Path) -> None:
+    make(full)
+    found = json.loads((full / "reports" / "metrics.json").read_text())
+    values = found["agreement"]["wmt17"]["adequacy"]
+    # Of de-en's 66 pairs of rows, the 11 with row 0 are in the wrong order; cs-en's are all right.
+    assert values["bleurt/all"]["kendall"] == pytest.approx(((66 - 22) / 66 + 1) / 2, abs=1e-6)
+    assert values["ter"] == {"kendall": None, "pearson": None, "spearman": None}
+    gain = found["gain_of_pretraining"]["wmt17"]["adequacy"]["bleurt/all"]["kendall"]
+    assert gain == pytest.approx(values["bleurt/all"]["kendall"] - values["bleurt/none"]["kendall"], abs=2e-6)
+    training = {f"{name} {variant}": 37 for name in ("pretrain", "finetune") for variant in ("all", "none")}
+    assert found["rows"] == {"extract": 5, "perturb": 4, **training, "grade": 8, "evaluate": 24}
+    assert found["seconds"]["finetune all"] == 75.4
+
+
+def read_csv(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_plots_hold_what_dvc_draws(full: Path) -> None:
+    make(full)
+    plots = full / "reports" / "plots"
+    assert read_csv(plots / "finetune" / "all.csv")[1] == {"step": "20", "loss": "1.0", "validation": "0.4"}
+    assert read_csv(plots / "finetune" / "none.csv") == []
+    points = read_csv(plots / "calibration.csv")
+    assert len(points) == 8  # every third of 24 rows, at most 10
+    assert points[0] == {"corpus": "wmt17, adequacy", "language_pair": "de-en", "human": "0.0", "metric": "99.0"}
+    bars = read_csv(plots / "language_pairs.csv")
+    assert {row["language_pair"] for row in bars} == {"de-en", "cs-en"}
+    assert read_csv(plots / "kendall.csv") == [
+        {"language_pair": "cs-en", "kendall": "1.0"},
+        {"language_pair": "de-en", "kendall": "0.666667"},
+    ]
+    bleu = read_csv(plots / "signals" / "bleu.csv")
+    assert [(row["value"], row["share"]) for row in bleu] == [
+        ("0.125", "0.25"),
+        ("0.375", "0.25"),
+        ("0.625", "0.25"),
+        ("0.875", "0.25"),
+    ]
+
+
+def test_the_worst_disagreement_comes_first() -> None:
+    places = percentiles(ROWS, SCORES["bleurt/all"])
+    kind = worst(places, 2, kind=True)
+    assert (kind[0].candidate, kind[0].human, kind[0].metric, kind[0].gap) == (HOSTILE, 0.0, 100.0, 100.0)
+    harsh = worst(places, 2, kind=False)
+    assert harsh[0].gap == pytest.approx(-100 / 11)
+
+
+@pytest.mark.parametrize("absent", [field.name for field in fields(Folders)])
+def test_a_stage_that_has_not_run_is_named(full: Path, absent: str) -> None:
+    shutil.rmtree(full / absent)
+    page = make(full)
+    notice = re.search(r"Not everything has run\.</b>(.*?)</p>", page, re.DOTALL)
+    assert notice is not None and f"{absent}: " in notice[1]
+
+
+def test_the_cost_of_each_stage_is_that_of_its_last_run(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(full)
+    lines = [
+        {"out": "data/extract", "seconds": 99.0, "cpu_seconds": 1.0, "peak_bytes": 1},
+        {"out": "data/extract", "seconds": 61.0, "cpu_seconds": 120.0, "peak_bytes": 3 * 2**30},
+        {"out": "data/label/bleu", "seconds": 2.0, "cpu_seconds": 2.0, "peak_bytes": 2**20},
+        {"out": "data/pretrain/only_bleu", "seconds": 50.0, "cpu_seconds": 50.0, "peak_bytes": 1},
+        {"out": "elsewhere", "seconds": 7000.0, "cpu_seconds": 7000.0, "peak_bytes": 1},
+    ]
+    (full / ".work").mkdir()
+    (full / ".work" / "times.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"out": "da')
+    folders = Folders(**{field.name: Path("data") / field.name for field in fields(Folders)})
+    found = [(cost.stage, cost.seconds) for cost in costs(folders, ["all"])]
+    assert found == [("extract", 61.0), ("label bleu", 2.0)]
+
+
+def test_with_nothing_at_all_there_is_still_a_report(tmp_path: Path) -> None:
+    page = make(tmp_path)
+    assert page.count("Nothing was evaluated.") == 1
+    assert "No training run was found." in page
+    found = json.loads((tmp_path / "reports" / "metrics.json").read_text())
+    assert found == {"agreement": {}, "gain_of_pretraining": {}, "rows": {}, "seconds": {}}
+    assert not (tmp_path / "reports" / "plots" / "signals").exists()
+    assert read_csv(tmp_path / "reports" / "plots" / "calibration.csv") == []
+
+
+def test_without_a_trained_metric_baselines_are_still_shown(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for metric in ("bleurt/all", "bleurt/none"):
+        monkeypatch.delitem(SCORES, metric)
+    shutil.rmtree(full / "evaluate")
+    write_evaluation(full / "evaluate")
+    page = make(full)
+    assert "No trained metric was evaluated." in page and "sentbleu" in page
+
+
+def test_damaged_results_are_refused(full: Path) -> None:
+    (full / "evaluate" / "significance.json").write_text('[{"metric": ')
+    with pytest.raises(InputError, match=r"significance.json: not valid JSON"):
+        make(full)
+
+
+def test_the_headline_is_printed_again_without_making_the_report(
+    full: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(full)
+    shutil.rmtree(full / "evaluate")
+    monkeypatch.setattr(sys, "argv", ["report", "--print", "--out", str(full / "reports")])
+    stage.main()
+    printed = capsys.readouterr().out
+    assert printed.rstrip().endswith(f"Report: {full / 'reports' / 'report.html'}")
+    # The order of the table: trained metrics first, then baselines, the undefined one last.
+    names = re.findall(r"^(\S+) +(?:\d|-|undefined)", printed, re.MULTILINE)
+    assert names == ["bleurt/all", "bleurt/none", "sentbleu", "ter"]
+    assert re.search(r"^bleurt/all +83\.3 \(", printed, re.MULTILINE)
+    assert "wmt17, adequacy: agreement with people x 100 on 24 rated segments, average of 2 language pairs" in printed
+
+
+def test_no_report_to_print_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no report here yet"):
+        show(tmp_path)
+
+
+def test_params_must_be_positive() -> None:
+    with pytest.raises(ParamsError, match=r"report\.worst: must be at least 1, not 0"):
+        from_mapping({"worst": 0, "scatter_points": 10, "signal_bins": 4}, ReportParams, "report")
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert ticks(0.0, 1.0) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert ticks(-3.1, 0.0, 3) == [-3.0, -2.0, -1.0, 0.0]
+    assert ticks(0.0, 2000.0, 4) == [0.0, 500.0, 1000.0, 1500.0, 2000.0]
+    assert ticks(2.0, 2.0) == [2.0]

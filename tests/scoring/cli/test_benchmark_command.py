@@ -1,0 +1,152 @@
+"""`bleurt benchmark`: the pipeline's own numbers on any ratings, in every form, and mistakes."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from scipy import stats
+
+from pipeline.core.records import AGREEMENT, RATINGS
+from pipeline.core.shards import read_rows, shard_name, table_of, write_shard
+from pipeline.evaluate.__main__ import EvaluateParams, evaluate
+from pipeline.evaluate.names import Baseline
+from pipeline.scoring.__main__ import main
+from pipeline.scoring.cli.benchmark import named_checkpoints
+from pipeline.scoring.scorer import BleurtScorer
+
+WORDS = ["the", "cat", "dog", "sat", "on", "mat", "ran", "red", "house", "paris", "small", "bird"]
+
+
+def rating(number: int) -> dict[str, Any]:
+    rng = numpy.random.default_rng(number)
+    reference = list(numpy.random.default_rng(1000 + number // 4).choice(WORDS, 6))
+    candidate = [word if rng.random() < 0.6 else str(rng.choice(WORDS)) for word in reference]
+    quality = sum(z == c for z, c in zip(reference, candidate, strict=True)) / 6
+    return {
+        "rating_id": f"own/{number}",
+        "corpus": "own",
+        "split": ("test", "test", "test", "train")[number % 4],
+        "aspect": "adequacy",
+        "reference": " ".join(reference),
+        "other_references": [],
+        "candidate": " ".join(candidate),
+        "source": None,
+        "language_pair": ("de-en", "fr-en")[number // 4 % 2],
+        "system": None,
+        "segment": f"s{number // 4}",
+        "year": None,
+        "raw": 100 * quality,
+        "z": None,
+        "score": quality,
+    }
+
+
+ROWS = [rating(number) for number in range(48)]
+FEW = ["--baselines", "sentbleu", "ter", "--resamples", "30", "--permutations", "20"]
+
+
+@pytest.fixture
+def collected(tmp_path: Path) -> Path:
+    """A folder as the stage collect writes it."""
+    write_shard(tmp_path / "collect" / shard_name(0), table_of(ROWS, RATINGS))
+    return tmp_path / "collect"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A file of one's own ratings, on a scale to 100, without language pairs."""
+    file = tmp_path / "mine.jsonl"
+    rows = [{"reference": row["reference"], "candidate": row["candidate"], "score": row["raw"]} for row in ROWS]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return file
+
+
+def benchmark(ratings: Path, checkpoint: Path, *options: str) -> int:
+    return main(["benchmark", "--ratings", str(ratings), "-c", str(checkpoint), *FEW, *options])
+
+
+def test_pairs_that_were_cut_are_counted(checkpoint: Path, collected: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["benchmark", "--ratings", str(collected), "-c", str(checkpoint), *FEW]
+    assert main([*arguments, "--max_tokens", "8"]) == 0
+    assert "36 of 36 pairs have more than 8 tokens and were cut" in capsys.readouterr().err
+    assert main(arguments) == 0
+    assert "were cut" not in capsys.readouterr().err
+
+
+def test_the_numbers_are_those_of_the_stage_evaluate(
+    collected: Path,
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BLEURT_WORKERS", "1")
+    shutil.copytree(checkpoint, tmp_path / "finetune" / "all")
+    baselines = (Baseline.SENTBLEU, Baseline.TER)
+    params = EvaluateParams(
+        baselines=baselines, bertscore_model="", bertscore_layer=1, max_tokens=64, batch_tokens=8192,
+        resamples=30, confidence=0.95, permutations=20, darr_gap=25.0, seed=1,
+    )  # fmt: skip
+    evaluate(params, ["all"], collected, tmp_path / "finetune", tmp_path / "out")
+    expected = list(read_rows(tmp_path / "out" / "agreement", AGREEMENT))
+    capsys.readouterr()
+    assert benchmark(collected, tmp_path / "finetune" / "all", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["agreement"] == expected and len(expected) == 3 * 3 * 4  # metrics, pairs and average, statistics
+    assert found["significance"] == json.loads((tmp_path / "out" / "significance.json").read_text())
+    assert found["signatures"]["bleurt/all"].endswith("|max_tokens:64|references:max|long:cut|edges:none")
+
+
+def test_own_ratings_are_all_used(own: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    benchmark(own, checkpoint, "--scale", "100", "--format", "json")
+    rows = {(row["metric"], row["statistic"]): row for row in json.loads(capsys.readouterr().out)["agreement"]}
+    scores = BleurtScorer(checkpoint, device="cpu").score(
+        [r["reference"] for r in ROWS], [r["candidate"] for r in ROWS]
+    )
+    kendall = rows[f"bleurt/{checkpoint.name}", "kendall"]
+    assert kendall["count"] == 48 and kendall["corpus"] == "mine"
+    assert kendall["value"] == pytest.approx(stats.kendalltau([r["raw"] for r in ROWS], scores).statistic, abs=1e-6)
+    assert ("ter", "darr") in rows
+
+
+def test_text_has_a_table_by_language_pair(
+    collected: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark(collected, checkpoint)
+    out = capsys.readouterr().out
+    assert out.startswith("own, adequacy: agreement with people x 100, 36 rated segments (95% interval)")
+    assert "Pearson r x 100 by language pair" in out and "de-en" in out and "paired permutation test" in out
+    assert "sentbleu: nrefs:1|case:mixed" in out
+    benchmark(collected, checkpoint, "--format", "latex", "--split", "train")
+    assert capsys.readouterr().out.startswith("% own, adequacy: agreement with people x 100, 12 rated segments")
+
+
+def test_checkpoints_of_one_name_are_told_apart(checkpoint: Path, tmp_path: Path) -> None:
+    twin = shutil.copytree(checkpoint, tmp_path / checkpoint.name)
+    assert list(named_checkpoints([str(checkpoint), str(twin)])) == [f"bleurt/{checkpoint}", f"bleurt/{twin}"]
+    assert list(named_checkpoints([str(twin)])) == [f"bleurt/{twin.name}"]
+
+
+def test_mistakes_are_one_sentence(
+    own: Path, collected: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = [
+        (own, "--scale", "50"),
+        (own, "--scale", "-1"),
+        (own.with_name("absent.csv"),),
+        (collected, "--split", "dev"),
+        (own, "--max_tokens", "65"),
+        (own, "-c", str(checkpoint), str(checkpoint)),
+    ]
+    assert [benchmark(ratings, checkpoint, *options) for ratings, *options in wrong] == [2] * 6
+    errors = capsys.readouterr().err.splitlines()
+    assert "score lies outside the scale 0-50" in errors[0]
+    assert errors[1] == "error: --scale: must be a positive number, not -1.0."
+    assert errors[2].endswith("absent.csv: no such file or folder.")
+    assert errors[3].endswith("collect: no row has the split: 'dev'.")
+    assert errors[4] == "error: --max_tokens: must lie between 5 and 64 for this model, not 65."
+    assert errors[5] == "error: --checkpoint names a checkpoint twice."

@@ -1,0 +1,278 @@
+"""The challenge set keeps its guideline, and pairwise accuracy is counted right."""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy
+import pytest
+from tiny_filler import save_tiny_filler
+
+from pipeline.collect.splits import normalised
+from pipeline.core.closure import ROOT
+from pipeline.core.errors import InputError, ModelError
+from pipeline.core.models import load_tokenizer
+from pipeline.core.runtime import run_main
+from pipeline.evaluate.metrics.counts import count_words
+from pipeline.evaluate.names import Baseline
+from pipeline.metric.checkpoint import Head, new_metric, save_metric
+from pipeline.metric.prediction import predict
+from pipeline.scoring.cli.challenge import (
+    COLUMNS,
+    ITEMS,
+    Item,
+    Tally,
+    checkpoint_score,
+    main,
+    pairwise_accuracy,
+    read_items,
+    table,
+)
+
+HEADER = "\t".join(COLUMNS) + "\n"
+README = (ITEMS.parent / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def items() -> list[Item]:
+    return read_items(ITEMS)
+
+
+def lengths(references: Sequence[str], candidates: Sequence[str]) -> list[float]:
+    return [float(len(candidate)) for candidate in candidates]
+
+
+def words(text: str) -> list[str]:
+    return sorted(re.findall(r"[\w'-]+", text))
+
+
+def kind(items: Sequence[Item], place: int, name: str) -> list[Item]:
+    """Items whose better (place 0) or worse (place 1) candidate is a `name`."""
+    return [item for item in items if item.category.split(">")[place] == name]
+
+
+# the set
+
+
+def test_the_set_is_large_and_balanced(items: list[Item]) -> None:
+    sizes = Counter(item.category for item in items)
+    assert len(items) >= 200
+    assert min(sizes.values()) >= 15
+    assert set(sizes) >= {
+        "identical>paraphrase",
+        "paraphrase>wrong entity",
+        "wrong entity>negation flip",
+        "negation flip>half missing",
+        "half missing>unrelated",
+        "unrelated>empty",
+    }
+
+
+def test_the_readme_says_how_large_it_is_and_explains_every_kind(items: list[Item]) -> None:
+    sizes = Counter(item.category for item in items)
+    (each,) = set(sizes.values())
+    assert f"{len(items)} items" in README
+    assert f"{each} in each of {len(sizes)} categories" in " ".join(README.split())
+    kinds = {kind for category in sizes for kind in category.split(">")}
+    assert {kind for kind in kinds if f"\n| {kind} | " not in README} == set()
+
+
+def test_no_item_stands_twice(items: list[Item]) -> None:
+    texts = Counter((item.reference, item.better, item.worse) for item in items)
+    assert [text for text, count in texts.items() if count > 1] == []
+    folded = Counter(tuple(map(normalised, (item.reference, item.better, item.worse))) for item in items)
+    assert max(folded.values()) == 1
+
+
+def test_an_id_is_the_category_and_a_number(items: list[Item]) -> None:
+    slugs = [re.sub(r"[> ]", "-", item.category) for item in items]
+    wrong = [item.id for item, slug in zip(items, slugs, strict=True) if not re.fullmatch(rf"{slug}-\d\d", item.id)]
+    assert wrong == []
+
+
+def test_no_text_has_stray_blanks(items: list[Item]) -> None:
+    texts = [text for item in items for text in (item.reference, item.better, item.worse)]
+    assert [text for text in texts if text != " ".join(text.split())] == []
+
+
+def test_no_reference_is_one_of_the_sample(items: list[Item]) -> None:
+    lines = (ROOT / "data" / "sample" / "ratings.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    sample = {normalised(text) for line in lines for text in line.split("\t")[:2]}
+    assert {item.reference for item in items if normalised(item.reference) in sample} == set()
+
+
+def test_candidates_are_of_the_kind_that_the_category_names(items: list[Item]) -> None:
+    assert all(item.better == item.reference for item in kind(items, 0, "identical"))
+    assert all(item.worse == "" for item in kind(items, 1, "empty"))
+    assert all(words(item.worse) == words(item.reference) for item in kind(items, 1, "scrambled words"))
+    assert all(item.reference.rstrip(".") in item.worse for item in kind(items, 1, "extra clause"))
+    assert all(item.worse.rstrip(".") in item.reference for item in kind(items, 1, "half missing"))
+    for item in kind(items, 1, "number changed"):
+        before, after = (re.findall(r"\d[\d.,:]*", text) for text in (item.reference, item.worse))
+        assert sum(one != other for one, other in zip(before, after, strict=True)) == 1, item
+        assert re.sub(r"\d[\d.,:]*", "", item.reference) == re.sub(r"\d[\d.,:]*", "", item.worse)
+    for item in kind(items, 1, "repeated words"):
+        before, after = (max(Counter(pairwise(text.split())).values()) for text in (item.reference, item.worse))
+        assert (before, after >= 3) == (1, True), item
+
+
+def test_words_alone_do_not_tell_a_paraphrase_from_an_error(items: list[Item]) -> None:
+    found = pairwise_accuracy(partial(count_words, Baseline.CHRF), items)
+    errors = ("wrong entity", "negation flip", "number changed", "scrambled words", "extra clause")
+    assert {error: found[f"paraphrase>{error}"].right for error in errors} == dict.fromkeys(errors, 0)
+    plain = ("identical>paraphrase", "half missing>unrelated", "unrelated>empty")
+    assert {name: found[name].right for name in plain} == {name: found[name].total for name in plain}
+
+
+# reading
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[str], Path]:
+    def write(rows: str) -> Path:
+        place = tmp_path / "items.tsv"
+        place.write_text(HEADER + rows, encoding="utf-8")
+        return place
+
+    return write
+
+
+def test_rows_are_read_in_order_and_only_worse_may_be_empty(file: Callable[[str], Path]) -> None:
+    assert read_items(file("1\tx\tr\tb\t\n2\ty\tr\tb\tw\n")) == [
+        Item("1", "x", "r", "b", ""),
+        Item("2", "y", "r", "b", "w"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("1\tx\tr\tb\tw\n1\tx\tq\tb\tw\n", r"items\.tsv, line 3: id stands twice: '1'\."),
+        ("1\t \tr\tb\tw\n", r"items\.tsv, line 2: category is empty\."),
+        ("1\tx\t\tb\tw\n", r"items\.tsv, line 2: reference is empty\."),
+        ("1\tx\tr\t\tw\n", r"items\.tsv, line 2: better is empty\."),
+        ("1\tx\tr\tb\tb\n", r"items\.tsv, line 2: better and worse are the same: 'b'\."),
+        ("1\tx\tr\tb\n", r"items\.tsv, line 2: has 4 fields, but the header 5\."),
+        ("", r"items\.tsv: holds no item\."),
+    ],
+)
+def test_malformed_rows_are_refused(file: Callable[[str], Path], rows: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_items(file(rows))
+
+
+# counting
+
+
+def test_right_ties_and_total_by_hand() -> None:
+    made = [
+        Item("1", "long", "r", "bbb", "w"),  # 3 > 1: right
+        Item("2", "long", "r", "b", "www"),  # 1 < 3: wrong
+        Item("3", "even", "r", "bb", "ww"),  # a tie
+        Item("4", "long", "s", "bb", ""),  # 2 > 0: right
+    ]
+    assert pairwise_accuracy(lengths, made) == {"long": (2, 0, 3), "even": (0, 1, 1)}
+
+
+def test_each_pair_is_scored_once_against_its_own_reference() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def score(references: Sequence[str], candidates: Sequence[str]) -> list[float]:
+        seen.extend(zip(references, candidates, strict=True))
+        return [float(reference == candidate) for reference, candidate in seen]
+
+    made = [Item("1", "x", "a", "a", "b"), Item("2", "x", "b", "b", "a"), Item("3", "x", "a", "a", "c")]
+    assert pairwise_accuracy(score, made) == {"x": (3, 0, 3)}
+    assert seen == [("a", "a"), ("a", "b"), ("b", "b"), ("b", "a"), ("a", "c")]
+
+
+def test_a_score_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"The metric gives nan for the candidate 'b'; it must give a number\."):
+        pairwise_accuracy(lambda z, c: [float("nan")] * len(c), [Item("1", "x", "a", "b", "c")])
+
+
+def test_a_constant_metric_ties_everywhere_and_a_perfect_one_nowhere(items: list[Item]) -> None:
+    better = {(item.reference, item.better): 1.0 for item in items}
+    constant = pairwise_accuracy(lambda z, c: numpy.zeros(len(c)), items)
+    assert {(tally.right, tally.ties - tally.total) for tally in constant.values()} == {(0, 0)}
+    own = [item for item in items if (item.reference, item.worse) not in better]
+    perfect = pairwise_accuracy(lambda z, c: [better.get(pair, 0.0) for pair in zip(z, c, strict=True)], own)
+    assert {(tally.total - tally.right, tally.ties) for tally in perfect.values()} == {(0, 0)}
+
+
+def test_the_table_ends_with_all_items() -> None:
+    tallies = {
+        "metric": {"x": Tally(3, 0, 4), "yy": Tally(1, 1, 2)},
+        "sentbleu": {"x": Tally(0, 0, 4), "yy": Tally(2, 0, 2)},
+    }
+    assert table(tallies).splitlines() == [
+        "category  items         metric  sentbleu",
+        "x             4           75.0       0.0",
+        "yy            2  50.0 (1 tied)     100.0",
+        "all           6  66.7 (1 tied)      33.3",
+    ]
+
+
+# the command
+
+
+def save_checkpoint(folder: Path, names: list[str]) -> Path:
+    encoder = save_tiny_filler(folder / "encoder", positions=128)
+    save_metric(
+        new_metric(str(encoder), Head.CLS, names, dropout=0.1, seed=3), load_tokenizer(encoder), folder / "metric"
+    )
+    return folder / "metric"
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Runs the command line in this process; its mistakes end as they do in a shell."""
+    monkeypatch.setenv("BLEURT_DEVICE", "cpu")
+
+    def run(*arguments: str | Path) -> None:
+        monkeypatch.setattr(sys, "argv", ["challenge", *map(str, arguments)])
+        run_main(main)
+
+    return run
+
+
+def test_the_command_prints_the_metric_beside_the_baselines(
+    tmp_path: Path, file: Callable[[str], Path], command: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = file("1\tcopy\tthe cat sat\tthe cat sat\ta dog ran\n2\tnothing\tthe cat sat\tthe bird\t\n")
+    command("--checkpoint", save_checkpoint(tmp_path, ["adequacy"]), "--items", rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert lines[1].split() == ["category", "items", "metric", "sentbleu", "chrf++"]
+    cells = [line.split() for line in lines[2:]]
+    assert [row[:2] + row[3:] for row in cells] == [
+        ["copy", "1", "100.0", "100.0"],
+        ["nothing", "1", "100.0", "100.0"],
+        ["all", "2", "100.0", "100.0"],
+    ]
+    assert {row[2] for row in cells[:2]} <= {"0.0", "100.0"}
+
+
+def test_scores_are_the_checkpoints_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BLEURT_DEVICE", "cpu")
+    folder = save_checkpoint(tmp_path, ["adequacy"])
+    references, candidates = ["the cat sat on the mat.", "a dog ran", "the cat"], ["the cat sat.", "", "the dog " * 500]
+    expected = predict(folder, references, candidates, max_tokens=128, batch_tokens=64)[:, 0]
+    assert checkpoint_score(str(folder))(references, candidates) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_checkpoint_of_several_aspects_is_one_sentence_and_exit_code_2(
+    tmp_path: Path, command: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = save_checkpoint(tmp_path, ["fluency", "grammar"])
+    capsys.readouterr()  # what saving shows
+    with pytest.raises(SystemExit) as ended:
+        command("--checkpoint", folder)
+    output = capsys.readouterr()
+    assert (ended.value.code, output.out) == (2, "")
+    expected = f"error: {folder}: gives 2 scores (fluency, grammar), the challenge set needs one.\n"
+    assert output.err == expected
