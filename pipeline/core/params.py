@@ -1,22 +1,23 @@
-"""params.yaml, loaded once into strict frozen dataclasses without defaults (law 1).
+"""params.yaml, loaded once into strict frozen dataclasses that pydantic checks (law 1).
 
 A stage's section is the union of two places that may not overlap: the top-level section named for the stage (what
 all profiles share) and `profiles.<profile>.<stage>` (sizes and sources). An unknown, missing, doubled or ill-typed key
 fails here, by name. A dotted section such as `label.bleu` is one part of a stage's section.
 
+Models are named once, in `profiles.<profile>.models`, and referred to by their key there: a value of the type ModelName
+that is such a key stands for the model that it names, any other value is a model's name itself.
+
 The file is read as DVC reads it (ruamel.yaml, YAML 1.2): what `dvc exp run -S finetune.learning_rate=1e-5` writes,
 `1e-05`, is a number here too, which YAML 1.1 readers take for a string.
 """
 
-import dataclasses
-import enum
-import math
-import types
-import typing
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, dataclass_transform
 
+import pydantic
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationInfo
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -35,36 +36,127 @@ STAGES: tuple[str, ...] = (
 )
 """Names of the stages, which are the names of their sections (law 1), in the order of the data."""
 
+SHARED = ("profile", "variants", "signals", "bundled", "profiles")
+"""Keys of params.yaml beside the stages' sections."""
+
+MODELS = "models"
+"""Section of a profile that names its models."""
+
 T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
-def load_params(file: Path, section: str, kind: type[T]) -> T:
-    """Read `section` of `file` ("perturb", or "label.bleu"), merged with the chosen profile's, as a `kind`."""
+@dataclass_transform(frozen_default=True, field_specifiers=(Field,))
+def params(kind: C) -> C:
+    """Make a class of params: a frozen dataclass whose types are checked strictly, also when it is made by hand.
+
+    A rule for one value stands in its type (`AtLeastOne`, `Share`); a rule for several is a `model_validator` that
+    raises a ValueError whose text begins with a key, such as "layer: must be null without an encoder, not 3".
+    """
+    return pydantic.dataclasses.dataclass(frozen=True, config=STRICT)(kind)  # type: ignore[return-value]
+
+
+AtLeastOne = Annotated[int, Field(ge=1)]
+"""A whole number from 1."""
+
+AtLeastZero = Annotated[int, Field(ge=0)]
+"""A whole number from 0."""
+
+NotNegative = Annotated[float, Field(ge=0)]
+"""A number from 0."""
+
+Positive = Annotated[float, Field(gt=0)]
+"""A number above 0."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A number from 0 to 1."""
+
+ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]
+"""A number from 0, below 1."""
+
+Between = Annotated[float, Field(gt=0, lt=1)]
+"""A number above 0 and below 1."""
+
+
+def _model_named(name: str, info: ValidationInfo) -> str:
+    known = (info.context or {}).get(MODELS, {})
+    return str(known.get(name, name))
+
+
+ModelName = Annotated[str, pydantic.AfterValidator(_model_named)]
+"""Name of a model (see `pipeline.core.models`), or its key in the profile's `models`."""
+
+
+def load_params(file: Path, section: str, kind: type[T], without: Sequence[str] = ()) -> T:
+    """Read `section` of `file` ("perturb", or "label.bleu"), merged with the chosen profile's, as a `kind`.
+
+    Keys in `without` are passed over: parts of the section that belong to members and are read by themselves.
+    """
     document = _read(file)
-    profile = document.get("profile")
-    profiles = document.get("profiles")
+    values = {key: value for key, value in _section(file, document, section).items() if key not in without}
+    return from_mapping(values, kind, section, file=file, models=load_models(file))
+
+
+def load_models(file: Path) -> dict[str, Any]:
+    """The models of the chosen profile by their keys; empty if it names none."""
+    document = _read(file)
+    return _part(file, document, ["profiles", _profile(file, document), MODELS])
+
+
+def part_names(file: Path, section: str) -> tuple[str, ...]:
+    """Keys of `section` that hold mappings, in the order of the file: the parts that belong to members."""
+    found = _section(file, _read(file), section)
+    return tuple(key for key, value in found.items() if isinstance(value, dict))
+
+
+def load_key(file: Path, key: str) -> Any:
+    """One top-level value of `file`, such as `variants` or `profile`; a missing key fails."""
+    document = _read(file)
+    if key not in document:
+        raise ParamsError(f"{file}: the key {key} is missing.")
+    return document[key]
+
+
+def load_names(file: Path, key: str) -> tuple[str, ...]:
+    """A top-level list of names, such as `variants`: each is text and none stands twice."""
+    found = load_key(file, key)
+    names = list(found) if isinstance(found, list | dict) else []
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ParamsError(f"{file}: {key}: must be a list of different names, not {found!r}.")
+    return tuple(names)
+
+
+def _profile(file: Path, document: dict[str, Any]) -> str:
+    profile, profiles = document.get("profile"), document.get("profiles")
     if not isinstance(profiles, dict) or not isinstance(profile, str) or profile not in profiles:
         known = sorted(profiles) if isinstance(profiles, dict) else []
         raise ParamsError(f"{file}: profile is {profile!r}, but profiles has {known}.")
-    _known_sections(file, document, profiles)
+    return profile
+
+
+def _section(file: Path, document: dict[str, Any], section: str) -> dict[str, Any]:
+    profile = _profile(file, document)
+    _known_sections(file, document, document["profiles"])
     path = section.split(".")
     shared = _part(file, document, path)
     own = _part(file, document, ["profiles", profile, *path])
-    return from_mapping(_merge(file, shared, own, section), kind, section)
+    return _merge(file, shared, own, section)
 
 
 def _known_sections(file: Path, document: dict[str, Any], profiles: dict[str, Any]) -> None:
     """A misspelt section would otherwise be ignored without a word."""
-    sections = dict.fromkeys(document, ("profile", "variants", "profiles", *STAGES))
+    sections = dict.fromkeys(document, (*SHARED, *STAGES))
     for name, own in profiles.items():
-        sections |= {f"profiles.{name}.{key}": STAGES for key in (own if isinstance(own, dict) else {})}
+        sections |= {f"profiles.{name}.{key}": (MODELS, *STAGES) for key in (own if isinstance(own, dict) else {})}
     for key, known in sections.items():
         if str(key).rsplit(".", 1)[-1] not in known:
             raise ParamsError(f"{file}: {key}: unknown section (known: {', '.join(known)}).")
 
 
 def _part(file: Path, document: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """The mapping at `path`; empty where a key on the way is absent or holds nothing."""
+    """The mapping at `path`; empty if a key on the way is absent or holds nothing."""
     part = document
     for depth, key in enumerate(path, start=1):
         found = part.get(key)
@@ -82,14 +174,6 @@ def _merge(file: Path, shared: dict[str, Any], own: dict[str, Any], where: str) 
             raise ParamsError(f"{file}: {where}.{key} stands both in {where} and in the profile's {where}.")
         merged[key] = _merge(file, shared[key], own[key], f"{where}.{key}")
     return merged
-
-
-def load_key(file: Path, key: str) -> Any:
-    """One top-level value of `file`, such as `variants` or `profile`; missing keys fail."""
-    document = _read(file)
-    if key not in document:
-        raise ParamsError(f"{file}: the key {key} is missing.")
-    return document[key]
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -111,35 +195,66 @@ def _reason(error: YAMLError) -> str:
     return f"line {mark.line + 1}: {problem}" if mark and problem else " ".join(str(error).split())
 
 
-def from_mapping(values: object, kind: type[T], where: str) -> T:
-    """Build the dataclass `kind` from a mapping; `where` is the dotted path used in messages.
+def from_mapping(
+    values: object, kind: type[T], where: str, *, file: Path | None = None, models: dict[str, Any] | None = None
+) -> T:
+    """Build `kind`, a class made by `params`, from a mapping; `where` is the dotted path used in messages.
 
-    >>> @dataclasses.dataclass(frozen=True)
+    >>> @params
     ... class Demo:
-    ...     rate: float
+    ...     rate: Positive
     >>> from_mapping({"rate": 1}, Demo, "demo")
     Demo(rate=1.0)
+    >>> from_mapping({"rate": 0}, Demo, "demo")
+    Traceback (most recent call last):
+    pipeline.core.errors.ParamsError: demo.rate: must be above 0, not 0.
     """
-    if not isinstance(values, dict):
-        raise ParamsError(f"{where}: must be a mapping, not {values!r}.")
-    hints = typing.get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(typing.cast(Any, kind))]
-    for key in values:
-        if key not in names:
-            raise ParamsError(f"{where}.{key}: unknown key (known: {', '.join(names)}).")
-    for name in names:
-        if name not in values:
-            raise ParamsError(f"{where}.{name}: missing.")
-    return kind(**{name: _convert(values[name], hints[name], f"{where}.{name}") for name in names})
+    text = json.dumps(values, default=str)  # strict JSON takes lists for tuples and names for members of an enum
+    try:
+        return TypeAdapter(kind).validate_json(text, context={MODELS: models or {}})
+    except pydantic.ValidationError as error:
+        found = error.errors(include_url=False)[0]
+        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in found["loc"])
+        start = f"{file}: " if file else ""
+        raise ParamsError(f"{start}{where}{_sentence(kind, place, found)}") from None
+
+
+RULES = {
+    "missing": "missing",
+    "finite_number": "must be finite, not {value}",
+    "dataclass_type": "must be a mapping, not {value}",
+    "dict_type": "must be a mapping, not {value}",
+    "tuple_type": "must be a list, not {value}",
+    "int_type": "must be int, not {value}",
+    "int_from_float": "must be int, not {value}",
+    "float_type": "must be float, not {value}",
+    "string_type": "must be str, not {value}",
+    "bool_type": "must be bool, not {value}",
+    "enum": "must be {expected}, not {value}",
+    "literal_error": "must be {expected}, not {value}",
+    "greater_than_equal": "must be at least {ge:g}, not {value}",
+    "greater_than": "must be above {gt:g}, not {value}",
+    "less_than_equal": "must be at most {le:g}, not {value}",
+    "less_than": "must be below {lt:g}, not {value}",
+}
+"""Kinds of pydantic's errors, and how a message here says them."""
+
+
+def _sentence(kind: type, place: str, found: Any) -> str:
+    """What is wrong at `place`, as the end of a sentence."""
+    code, details = found["type"], found.get("ctx", {})
+    if code == "unexpected_keyword_argument":
+        return f"{place}: unknown key."
+    if code == "value_error":
+        return f"{place}.{details['error']}."
+    if code == "missing" and not place:
+        return ": must be a mapping."
+    rule = RULES.get(code, found["msg"])
+    return f"{place}: {rule.format(value=repr(found['input']), **details)}."
 
 
 def require(holds: bool, key: str, rule: str, value: object) -> None:
-    """A ParamsError where a value breaks its rule.
-
-    >>> require(0 >= 1, "pretrain.batch_pairs", "be at least 1", 0)
-    Traceback (most recent call last):
-    pipeline.core.errors.ParamsError: pretrain.batch_pairs: must be at least 1, not 0.
-    """
+    """A ParamsError where a value breaks its rule."""
     if not holds:
         raise ParamsError(f"{key}: must {rule}, not {value!r}.")
 
@@ -149,39 +264,3 @@ def require_positive(section: str, params: object, *names: str) -> None:
     for name in names:
         value = getattr(params, name)
         require(value >= 1, f"{section}.{name}", "be at least 1", value)
-
-
-def _convert(value: object, hint: Any, where: str) -> Any:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        if value is None and type(None) in arguments:
-            return None
-        (inner,) = [a for a in arguments if a is not type(None)]
-        return _convert(value, inner, where)
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise ParamsError(f"{where}: must be a list, not {value!r}.")
-        return tuple(_convert(item, arguments[0], f"{where}[{i}]") for i, item in enumerate(value))
-    if origin is dict:
-        if not isinstance(value, dict):
-            raise ParamsError(f"{where}: must be a mapping, not {value!r}.")
-        return {_convert(k, arguments[0], where): _convert(v, arguments[1], f"{where}.{k}") for k, v in value.items()}
-    if dataclasses.is_dataclass(hint):
-        return from_mapping(value, typing.cast(type, hint), where)
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        try:
-            return hint(value)
-        except ValueError:
-            choices = ", ".join(str(member.value) for member in hint)
-            raise ParamsError(f"{where}: must be one of {choices}, not {value!r}.") from None
-    return _scalar(value, hint, where)
-
-
-def _scalar(value: object, hint: type, where: str) -> Any:
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not hint:
-        raise ParamsError(f"{where}: must be {hint.__name__}, not {value!r}.")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ParamsError(f"{where}: must be finite, not {value!r}.")
-    return value
