@@ -69,16 +69,16 @@ def write_params(file: Path) -> None:
     tiny = document["profiles"]["embedded"]
     tiny["extract"] |= {"source": "dump.xml", "segments": 60, "segments_per_shard": 12, "pages_per_chunk": 3}
     tiny["perturb"]["mask_fill"] |= {"beam_width": 2}
-    tiny["label"]["bertscore"] |= {"model": "bundled:encoder", "layer": 2}
-    tiny["pretrain"] |= {"encoder": "bundled:encoder"}
+    tiny["models"] = {
+        "encoder": "bundled:encoder",
+        "mask_filler": "bundled:mask-filler",
+        "entailment": "bundled:entailment",
+        "pivots": dict.fromkeys(("fr", "de"), {"to": "bundled:translator-en-x", "back": "bundled:translator-x-en"}),
+        "text": "none",
+    }
     tiny["pretrain"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
     tiny["finetune"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
-    tiny["evaluate"] |= {
-        "bertscore_model": "bundled:encoder",
-        "bertscore_layer": 2,
-        "resamples": 50,
-        "permutations": 50,
-    }
+    tiny["evaluate"] |= {"bertscore_layer": 2, "resamples": 50, "permutations": 50}
     document["profile"] = "tiny"
     document["profiles"] = {"tiny": tiny}
     with file.open("w", encoding="utf-8") as stream:

@@ -1,4 +1,4 @@
-"""The import closure of a module inside this project: what a stage depends on (law 2), and its fingerprint (law 4)."""
+"""The import closure of a module inside this project: what a stage depends on (law 2), and its fingerprint (law 5)."""
 
 import ast
 import functools
@@ -17,21 +17,25 @@ def _file_of(module: str) -> Path | None:
     return None
 
 
-def _imported(file: Path) -> set[str]:
+def imported_modules(file: Path) -> set[str]:
+    """Names of this project's modules that `file` imports, also inside functions; packages only if imported by name."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name for name in names if name.split(".")[0] == "pipeline"}
+            members = {f"{node.module}.{alias.name}" for alias in node.names}
+            modules = {name for name in members if _file_of(name)}
+            names |= modules or {node.module}
+    return {name for name in names if name.split(".")[0] == "pipeline" and _file_of(name)}
 
 
 @functools.cache
 def import_closure(module: str) -> tuple[Path, ...]:
     """Files of `module` and of all that it imports from this project, sorted, as absolute paths.
 
-    Package `__init__.py` files count only where a package itself is imported by name; ours hold docstrings alone.
+    Files `__init__.py` of packages count only if the package itself is imported by name; ours hold docstrings and
+    contracts of members.
     """
     found: set[Path] = set()
     waiting = [module]
@@ -40,8 +44,8 @@ def import_closure(module: str) -> tuple[Path, ...]:
         if file is None or file in found:
             continue
         found.add(file)
-        waiting += sorted(_imported(file))
-    return tuple(sorted(file for file in found if file.name != "__init__.py"))
+        waiting += sorted(imported_modules(file))
+    return tuple(sorted(found))
 
 
 @functools.cache

