@@ -73,7 +73,9 @@ def write_params(file: Path) -> None:
         "encoder": "bundled:encoder",
         "mask_filler": "bundled:mask-filler",
         "entailment": "bundled:entailment",
-        "pivots": dict.fromkeys(("fr", "de"), {"to": "bundled:translator-en-x", "back": "bundled:translator-x-en"}),
+        "pivots": {
+            language: {"to": "bundled:translator-en-x", "back": "bundled:translator-x-en"} for language in ("fr", "de")
+        },
         "text": "none",
     }
     tiny["pretrain"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
