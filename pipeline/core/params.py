@@ -11,7 +11,9 @@ The file is read as DVC reads it (ruamel.yaml, YAML 1.2): what `dvc exp run -S f
 `1e-05`, is a number here too, which YAML 1.1 readers take for a string.
 """
 
+import dataclasses
 import json
+import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, dataclass_transform
@@ -209,14 +211,24 @@ def from_mapping(
     Traceback (most recent call last):
     pipeline.core.errors.ParamsError: demo.rate: must be above 0, not 0.
     """
+    start = f"{file}: " if file else ""
+    _check_keys(values, f"{start}{where}")
     text = json.dumps(values, default=str)  # strict JSON takes lists for tuples and names for members of an enum
     try:
         return TypeAdapter(kind).validate_json(text, context={MODELS: models or {}})
     except pydantic.ValidationError as error:
         found = error.errors(include_url=False)[0]
         place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in found["loc"])
-        start = f"{file}: " if file else ""
         raise ParamsError(f"{start}{where}{_sentence(kind, place, found)}") from None
+
+
+def _check_keys(values: object, where: str) -> None:
+    """JSON would make text of keys that are none."""
+    if isinstance(values, dict):
+        for key, value in values.items():
+            if not isinstance(key, str):
+                raise ParamsError(f"{where}: must be str, not {key!r}.")
+            _check_keys(value, f"{where}.{key}")
 
 
 RULES = {
@@ -244,13 +256,26 @@ def _sentence(kind: type, place: str, found: Any) -> str:
     """What is wrong at `place`, as the end of a sentence."""
     code, details = found["type"], found.get("ctx", {})
     if code == "unexpected_keyword_argument":
-        return f"{place}: unknown key."
+        return f"{place}: unknown key (known: {', '.join(_known(kind, found['loc'][:-1]))})."
     if code == "value_error":
         return f"{place}.{details['error']}."
     if code == "missing" and not place:
         return ": must be a mapping."
-    rule = RULES.get(code, found["msg"])
-    return f"{place}: {rule.format(value=repr(found['input']), **details)}."
+    rule = RULES.get(code, "{message}")
+    return f"{place}: {rule.format(value=repr(found['input']), message=found['msg'], **details)}."
+
+
+def _known(kind: Any, path: Sequence[str | int]) -> list[str]:
+    """Names of the fields of the params class at `path` inside `kind`: through fields, optional ones, items, values."""
+    for key in path:
+        hint = typing.get_type_hints(kind)[str(key)] if dataclasses.is_dataclass(kind) else kind
+        kind = next((one for one in _classes(hint) if dataclasses.is_dataclass(one)), hint)
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+def _classes(hint: Any) -> list[Any]:
+    """`hint` itself and everything between its brackets."""
+    return [hint, *(inner for argument in typing.get_args(hint) for inner in _classes(argument))]
 
 
 def require(holds: bool, key: str, rule: str, value: object) -> None:

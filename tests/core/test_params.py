@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from pipeline.core.errors import ParamsError
-from pipeline.core.params import from_mapping, load_key, load_params
+from pipeline.core.params import (
+    AtLeastOne,
+    ModelName,
+    Positive,
+    from_mapping,
+    load_key,
+    load_names,
+    load_params,
+    params,
+    part_names,
+)
 
 
 class Style(enum.StrEnum):
@@ -15,12 +25,12 @@ class Style(enum.StrEnum):
     SPAN = "span"
 
 
-@dataclasses.dataclass(frozen=True)
+@params
 class Beam:
     width: int
 
 
-@dataclasses.dataclass(frozen=True)
+@params
 class Demo:
     model: str
     rate: float
@@ -68,7 +78,7 @@ def test_every_kind_of_value_is_converted() -> None:
         ({"rate": float("nan")}, "demo.rate: must be finite, not nan."),
         ({"rate": float("inf")}, "demo.rate: must be finite, not inf."),
         ({"resume": 1}, "demo.resume: must be bool, not 1."),
-        ({"style": "spam"}, "demo.style: must be one of random, span, not 'spam'."),
+        ({"style": "spam"}, "demo.style: must be 'random' or 'span', not 'spam'."),
         ({"beam": 8}, "demo.beam: must be a mapping, not 8."),
         ({"beam": {"width": 8.0}}, "demo.beam.width: must be int, not 8.0."),
         ({"beam": {"width": True}}, "demo.beam.width: must be int, not True."),
@@ -77,7 +87,9 @@ def test_every_kind_of_value_is_converted() -> None:
         ({"baseline": [0.5, "x"]}, "demo.baseline[1]: must be float, not 'x'."),
         ({"gammas": [1]}, "demo.gammas: must be a mapping, not [1]."),
         ({"gammas": {"bleu": "x"}}, "demo.gammas.bleu: must be float, not 'x'."),
+        ({"gammas": {"bleu": None}}, "demo.gammas.bleu: must be float, not None."),
         ({"gammas": {1: 1.0}}, "demo.gammas: must be str, not 1."),
+        ({"beam": {"width": 8, "depth": 1}}, "demo.beam.depth: unknown key (known: width)."),
     ],
 )
 def test_a_wrong_value_fails_by_name(change: dict[str, object], message: str) -> None:
@@ -105,7 +117,7 @@ def test_a_section_may_stand_at_the_top_or_in_the_profile(tmp_path: Path) -> Non
 
 
 def test_both_places_are_merged_below_a_dot(tmp_path: Path) -> None:
-    @dataclasses.dataclass(frozen=True)
+    @params
     class Two:
         width: int
         length: int
@@ -118,7 +130,7 @@ def test_both_places_are_merged_below_a_dot(tmp_path: Path) -> None:
 
 
 def test_mappings_inside_a_section_are_merged_too(tmp_path: Path) -> None:
-    @dataclasses.dataclass(frozen=True)
+    @params
     class Outer:
         gammas: dict[str, float]
 
@@ -136,7 +148,7 @@ def test_mappings_inside_a_section_are_merged_too(tmp_path: Path) -> None:
 def test_a_profile_without_the_section_leaves_the_shared_one(tmp_path: Path) -> None:
     file = write(tmp_path, SHARED.format(profile="bare") + PROFILES)
     assert load_params(file, "label.rouge", Beam) == Beam(2)
-    with pytest.raises(ParamsError, match=r"^label\.bleu\.width: missing\.$"):
+    with pytest.raises(ParamsError, match=r"params\.yaml: label\.bleu\.width: missing\.$"):
         load_params(file, "label.bleu", Beam)
 
 
@@ -159,10 +171,16 @@ def test_a_key_in_both_places_fails_by_name(tmp_path: Path) -> None:
         ("profile: a\nprofiles: {a: {extract: [1]}}\n", "profiles.a.extract: must be a mapping, not [1]."),
         (
             "profile: a\nprofiles: {a: {}}\nfine_tune: {}\n",
-            f"fine_tune: unknown section (known: profile, variants, profiles, {KNOWN}).",
+            f"fine_tune: unknown section (known: profile, variants, signals, bundled, profiles, {KNOWN}).",
         ),
-        ("profile: a\nprofiles: {a: {}, b: {exract: {}}}\n", f"profiles.b.exract: unknown section (known: {KNOWN})."),
-        ("profile: a\nprofiles: {a: {variants: [all]}}\n", f"profiles.a.variants: unknown section (known: {KNOWN})."),
+        (
+            "profile: a\nprofiles: {a: {}, b: {exract: {}}}\n",
+            f"profiles.b.exract: unknown section (known: models, {KNOWN}).",
+        ),
+        (
+            "profile: a\nprofiles: {a: {variants: [all]}}\n",
+            f"profiles.a.variants: unknown section (known: models, {KNOWN}).",
+        ),
         ("- 1\n", "must be a mapping of sections."),
         ("", "must be a mapping of sections."),
         ("profile: a\nx: {width: 1\n", "not valid YAML, line 3: expected ',' or '}', but got '<stream end>'."),
@@ -192,7 +210,7 @@ def test_a_file_that_cannot_be_read_fails_with_the_reason(tmp_path: Path) -> Non
 
 
 def test_a_short_exponent_is_a_number_as_dvc_writes_it(tmp_path: Path) -> None:
-    @dataclasses.dataclass(frozen=True)
+    @params
     class Rate:
         rate: float
 
@@ -206,3 +224,57 @@ def test_a_top_level_key_is_read_alone(tmp_path: Path) -> None:
     assert load_key(file, "variants") == ["all", "none"]
     with pytest.raises(ParamsError, match=r"the key profile is missing\.$"):
         load_key(file, "profile")
+
+
+@params
+class Ranges:
+    count: AtLeastOne
+    rate: Positive
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"count": 0, "rate": 1.0}, "demo.count: must be at least 1, not 0."),
+        ({"count": 1, "rate": 0.0}, "demo.rate: must be above 0, not 0.0."),
+    ],
+)
+def test_a_value_out_of_range_fails_by_name_and_rule(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ParamsError) as caught:
+        from_mapping(values, Ranges, "demo")
+    assert str(caught.value) == message
+
+
+def test_the_message_names_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, "profile: a\nprofiles: {a: {}}\nextract: {count: 0, rate: 1.0}\n")
+    with pytest.raises(ParamsError) as caught:
+        load_params(file, "extract", Ranges)
+    assert str(caught.value) == f"{file}: extract.count: must be at least 1, not 0."
+
+
+def test_a_model_is_named_by_its_key_or_by_itself(tmp_path: Path) -> None:
+    @params
+    class Named:
+        one: ModelName
+        other: ModelName
+
+    text = "profile: a\nprofiles: {a: {models: {small: 'package:x'}}}\nextract: {one: small, other: 'bundled:metric'}\n"
+    assert load_params(write(tmp_path, text), "extract", Named) == Named("package:x", "bundled:metric")
+
+
+def test_parts_of_members_are_listed_in_order_and_left_out(tmp_path: Path) -> None:
+    text = "profile: a\nprofiles: {a: {extract: {first: {length: 2}}}}\nextract: {width: 3, second: {}, first: {}}\n"
+    file = write(tmp_path, text)
+    assert part_names(file, "extract") == ("second", "first")
+    assert load_params(file, "extract", Beam, without=part_names(file, "extract")) == Beam(3)
+
+
+@pytest.mark.parametrize("names", ["3", "[]", "[all, all]", "[1]"])
+def test_a_list_of_names_holds_different_texts(tmp_path: Path, names: str) -> None:
+    file = write(tmp_path, f"variants: {names}\n")
+    with pytest.raises(ParamsError, match=r"params\.yaml: variants: must be a list of different names, not "):
+        load_names(file, "variants")
+
+
+def test_names_may_be_keys(tmp_path: Path) -> None:
+    assert load_names(write(tmp_path, "signals: {bleu: text, flag: text}\n"), "signals") == ("bleu", "flag")
