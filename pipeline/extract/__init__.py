@@ -1,1 +1,1 @@
-"""The stage extract: a Wikipedia dump becomes clean, distinct sentences."""
+"""The stage extract: Wikipedia dumps become clean, distinct sentences."""

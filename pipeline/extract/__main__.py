@@ -1,4 +1,4 @@
-"""Takes sentences out of a Wikipedia dump: the segments that all pairs are made of (section 4.1).
+"""Takes sentences out of Wikipedia dumps: the segments that all pairs are made of (section 4.1).
 
 python -m pipeline.extract --params params.yaml --out data/extract
 """
@@ -14,7 +14,7 @@ from pipeline.extract.extraction import ExtractParams, extract
 
 
 def main() -> None:
-    """Write `out/part-*.parquet` of SEGMENTS and `out/counts.json`; a killed run continues."""
+    """Write `out/part-*.parquet` of SEGMENTS and `out/counts.json`; a run after a kill continues the killed one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--params", type=Path, required=True, help="params.yaml")
     parser.add_argument("--out", type=Path, required=True, help="folder for the segments")

@@ -1,31 +1,70 @@
-"""Streams pages out of a MediaWiki XML dump, plain or bz2, in memory that does not grow with the dump.
+"""Finds MediaWiki XML dumps, plain or bz2, and streams their pages in memory that does not grow with the dump.
 
-A dump that is cut off, not XML, not a dump, or not UTF-8 is an input error with the line. XML entities are never
-declared in a dump, so a declaration is refused before anything is expanded.
+params.yaml names a source of dumps as
+  path/to/dump.xml.bz2    one dump
+  path/to/folder          every *.xml, *.xml.bz2 and *.xml-p1p100.bz2 in it, in the order of their names
+  https://…               one dump, downloaded once; a download that breaks off is continued by the next run
+  gensim:NAME             the file NAME of gensim's test data, which its wheel carries
+
+A dump that is cut off, or is not XML, not UTF-8 or no dump at all, is an InputError with the line. A dump never
+declares XML entities, so a declaration is refused before anything is expanded.
 """
 
 import bz2
 import codecs
+import re
 import xml.parsers.expat
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.core.errors import InputError
+from pipeline.core.errors import InputError, ParamsError
+from pipeline.files.fetch import fetched, is_url
 
+_DUMP_NAME = re.compile(r".+\.xml(-[\w.-]+?)?(\.bz2)?")
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _BLOCK_BYTES = 1 << 18
 _BZ2_MAGIC = b"BZh"
 _PAGE_FIELDS = ("title", "ns", "id", "revision/text", "revision/model")
 _MEDIA_KEYS = ("-2", "6", "14")
 _MAX_DEPTH = 20
 MAX_PAGE_CHARACTERS = 2_100_000
-"""Longest wikitext of a page, which MediaWiki limits to 2 MiB; of a longer one little more than this is kept."""
+"""Longest wikitext of a page, which MediaWiki limits to 2 MiB. Of a longer one, little more than this is read."""
+
+
+def dump_files(source: str, sha256: str | None) -> list[Path]:
+    """The dump files that `source` names, in order.
+
+    `sha256` is that of a single dump. A URL must have one, and a folder must have none; else it is a ParamsError.
+    A missing file, a folder without dumps, a wrong sum and a failed download are InputErrors.
+    """
+    if is_url(source):
+        if sha256 is None or not _SHA256.fullmatch(sha256):
+            raise ParamsError(f"extract.sha256: a URL needs its SHA-256 in 64 hexadecimal digits, not {sha256!r}.")
+        return [fetched(source, sha256)]
+    path = _in_gensim(source.removeprefix("gensim:")) if source.startswith("gensim:") else Path(source)
+    if not path.is_dir():
+        return [fetched(str(path), sha256)]
+    if sha256 is not None:
+        raise ParamsError("extract.sha256: must be null if the source is a folder.")
+    files = sorted(file for file in path.iterdir() if file.is_file() and _DUMP_NAME.fullmatch(file.name))
+    if not files:
+        raise InputError("no *.xml or *.xml.bz2 in this folder", file=path)
+    return files
+
+
+def _in_gensim(name: str) -> Path:
+    try:
+        from gensim.test.utils import datapath
+    except ImportError as error:
+        raise InputError("the package gensim, which carries this file, is not installed", file=name) from error
+    return Path(datapath(name))
 
 
 @dataclass(frozen=True)
 class Page:
-    """One page of a dump; `line` is where it starts, from 1. `text` is wikitext of the last revision given."""
+    """One page of a dump: `text` is the wikitext of its last revision, and `line` its first line in the dump, from 1."""
 
     page_id: int
     title: str
@@ -37,7 +76,10 @@ class Page:
 
 
 class Dump:
-    """The pages of one dump file; `media` fills with the names of the namespaces of files and categories."""
+    """The pages of one dump file.
+
+    While they are read, `media` collects the names of the namespaces of files and categories, in lower case.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -139,7 +181,7 @@ class Dump:
 
 
 def _decoded(file: Path) -> Iterator[bytes]:
-    """Blocks of the dump's XML, decompressed and checked to be UTF-8."""
+    """The dump's XML in blocks, unpacked and checked to be UTF-8."""
     utf8 = codecs.getincrementaldecoder("utf-8")()
     line = 1
     for block in _raw(file):
@@ -155,6 +197,7 @@ def _decoded(file: Path) -> Iterator[bytes]:
 
 
 def _raw(file: Path) -> Iterator[bytes]:
+    """The dump's XML in blocks, unpacked if the file is bz2 (by its first bytes, whatever its name)."""
     try:
         with file.open("rb") as plain:
             packed = plain.read(len(_BZ2_MAGIC)) == _BZ2_MAGIC

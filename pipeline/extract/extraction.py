@@ -1,8 +1,9 @@
-"""Sentences of Wikipedia articles as segments: the text that pairs are made of (section 4.1: 1.8 M segments).
+"""Takes segments out of Wikipedia articles: the sentences that pairs are made of (section 4.1: 1.8 M segments).
 
-Dumps are read once into chunks of pages, chunks are cleaned shard by shard, and what is left is made unique and
-sampled. A sentence's rank in the sample is a keyed hash of its text, so that duplicates meet, the sample depends on
-the seed and on no order, and a sample of N is part of every larger one. The order of the dump is kept.
+The dumps are read once into chunks of pages. Each chunk is cleaned and cut into sentences. Of equal sentences one
+stays, and of these a sample is drawn. A keyed hash of a sentence's text is its rank, and the lowest ranks are in the
+sample. So equal sentences have equal ranks, the sample depends on the seed but on no order, and a sample of N sentences
+is part of every larger one. The segments keep the order of the dump.
 """
 
 import hashlib
@@ -14,52 +15,51 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy
 import pyarrow
 import pyarrow.parquet
+from pydantic import model_validator
 
 from pipeline.core import closure, work
-from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.errors import InputError
+from pipeline.core.params import AtLeastOne, params
 from pipeline.core.records import SEGMENTS
 from pipeline.core.scripts import main_script
 from pipeline.core.seeds import generator
 from pipeline.core.shards import list_shards, read_shard, shard_name, table_of, write_shard
+from pipeline.extract.dump import dump_files
 from pipeline.extract.markup import paragraphs
 from pipeline.extract.pages import PAGES, Chunks, write_chunks
 from pipeline.extract.sentences import drop_reason, sentences
-from pipeline.extract.source import dump_files
 
 log = logging.getLogger(__name__)
 
 MODULE = "pipeline.extract.__main__"
 RANKED = SEGMENTS.append(pyarrow.field("rank", pyarrow.uint64(), nullable=False))  # keyed hash of text
 RANKS_AT_ONCE = 10_000_000
-"""Sentences whose ranks are sorted at once; more take more passes over the ranks, not more memory."""
+"""Ranks that are sorted at once. More sentences take more passes over the ranks, not more memory."""
 
 
-@dataclass(frozen=True)
+@params
 class ExtractParams:
     """The section `extract` of params.yaml."""
 
-    source: str  # see wiki_source
+    source: str  # of dumps, as pipeline.extract.dump has them
     sha256: str | None  # of the dump; required of a URL
-    segments: int | None  # sentences to sample; null for all
-    min_words: int  # see core.scripts.word_count
-    max_words: int
-    segments_per_shard: int
-    pages_per_chunk: int  # articles cleaned in one piece
+    segments: AtLeastOne | None  # sentences to sample; null for all
+    min_words: AtLeastOne  # of a sentence, as core.scripts.word_count counts
+    max_words: AtLeastOne
+    segments_per_shard: AtLeastOne
+    pages_per_chunk: AtLeastOne  # articles that are cleaned in one piece
     seed: int
 
-    def __post_init__(self) -> None:
-        for name, least in (("min_words", 1), ("segments_per_shard", 1), ("pages_per_chunk", 1)):
-            if getattr(self, name) < least:
-                raise ParamsError(f"extract.{name}: must be at least {least}, not {getattr(self, name)}.")
-        if self.segments is not None and self.segments < 1:
-            raise ParamsError(f"extract.segments: must be null or at least 1, not {self.segments}.")
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
         if self.max_words < self.min_words:
-            raise ParamsError(f"extract.max_words: is {self.max_words}, below extract.min_words, {self.min_words}.")
+            raise ValueError(f"max_words: must be at least min_words, {self.min_words}, not {self.max_words}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,10 @@ class CleanParams:
 def extract(params: ExtractParams, out: Path) -> dict[str, Any]:
     """Write the segments to `out/part-*.parquet` and the accounts to `out/counts.json`; return the accounts.
 
-    `rows_in`, `rows_out` and `dropped` count sentences; under `pages` stand the same of the dump's pages.
+    `rows_in`, `rows_out` and `dropped` count sentences; the same three under `pages` count the pages of the dumps.
+    If no article or no sentence is left, it is an InputError.
     """
-    dumps = dump_files(params.source, params.sha256, work.WORK / "downloads")
+    dumps = dump_files(params.source, params.sha256)
     folder = work.WORK / "extract" / _fingerprint(params, dumps)
     chunks = write_chunks(dumps, params.pages_per_chunk, folder)
     if not chunks.files:
@@ -101,9 +102,9 @@ def extract(params: ExtractParams, out: Path) -> dict[str, Any]:
 
 
 def clean_chunk(index: int, inputs: Sequence[Path], params: CleanParams) -> work.Outcome:
-    """The sentences of one chunk of pages that pass the filters, with their ranks.
+    """The sentences of one chunk of pages that pass the filters, with their ranks: a table of RANKED.
 
-    A page on which the cleaning fails counts as one dropped row, "unparsable", and is named in the log.
+    If the cleaning of a page fails, the page counts as one dropped row, "unparsable", and the log names it.
     """
     rows: list[dict[str, Any]] = []
     dropped: Counter[str] = Counter()
@@ -113,7 +114,7 @@ def clean_chunk(index: int, inputs: Sequence[Path], params: CleanParams) -> work
             judged = _judged(page["text"], params)
         except MemoryError:
             raise
-        except Exception as error:  # wikitext is anybody's: one odd page must not end a run of days
+        except Exception as error:  # anybody writes wikitext: one odd page must not end a run of days
             log.warning("page %d, %r, is dropped: %s", page["page_id"], page["title"], type(error).__name__)
             dropped["unparsable"] += 1
             continue
@@ -126,7 +127,7 @@ def clean_chunk(index: int, inputs: Sequence[Path], params: CleanParams) -> work
 
 
 def _judged(wikitext: str, params: CleanParams) -> list[tuple[str, str | None]]:
-    """Every sentence of a page with the reason to drop it, or None."""
+    """Every sentence of a page with the reason to drop it, or with None if it stays."""
     text = paragraphs(wikitext, params.media)
     script = main_script(" ".join(text))
     found = [sentence for paragraph in text for sentence in sentences(paragraph)]
@@ -134,7 +135,7 @@ def _judged(wikitext: str, params: CleanParams) -> list[tuple[str, str | None]]:
 
 
 def rank(sentence: str, key: bytes) -> int:
-    """A number below 2^64 that looks random and depends on the text and `key` alone; the lowest are sampled."""
+    """A number from 0 to 2^64 - 1 that looks random, but depends only on the text and `key`; the lowest are sampled."""
     return int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8, key=key).digest(), "big")
 
 
@@ -148,7 +149,7 @@ def _told(dropped: dict[str, int]) -> str:
 
 
 def _cleaned(params: ExtractParams, chunks: Chunks, folder: Path) -> Path:
-    """The folder of cleaned chunks; made by a resumable job unless an earlier run finished it."""
+    """The folder of cleaned chunks. A resumable job makes it, unless an earlier run has finished it."""
     cleaned = folder / "sentences"
     if not (cleaned / "counts.json").exists():
         clean = CleanParams(params.min_words, params.max_words, params.seed, chunks.media)
@@ -158,9 +159,9 @@ def _cleaned(params: ExtractParams, chunks: Chunks, folder: Path) -> Path:
 
 
 def _sample(files: Sequence[Path], rows: int, wanted: int | None) -> tuple[numpy.ndarray[Any, Any], int]:
-    """Row numbers, over all files and ascending, of the unique sentences of lowest rank; and the number of duplicates.
+    """Ascending row numbers, over all files, of the `wanted` unique sentences of lowest rank; the number of duplicates.
 
-    Of equal sentences the first is kept. Equal ranks of different sentences (one chance in 2^64 a pair) count as equal.
+    Of sentences with equal ranks the first is kept. Two different sentences have equal ranks by a chance of 1 in 2^64.
     """
     passes = max(1, math.ceil(rows / RANKS_AT_ONCE))
     kept: list[numpy.ndarray[Any, Any]] = []
@@ -175,6 +176,7 @@ def _sample(files: Sequence[Path], rows: int, wanted: int | None) -> tuple[numpy
 
 
 def _ranks_between(files: Sequence[Path], low: int, high: int) -> tuple[Any, Any]:
+    """Ranks from `low` to `high`, and the numbers of their rows over all files; uint64 (n,) and int64 (n,)."""
     ranks: list[Any] = []
     numbers: list[Any] = []
     offset = 0
@@ -188,7 +190,7 @@ def _ranks_between(files: Sequence[Path], low: int, high: int) -> tuple[Any, Any
 
 
 def _write(cleaned: Path, kept: numpy.ndarray[Any, Any], rows_per_shard: int, out: Path) -> None:
-    """The rows `kept` of the cleaned chunks as shards of SEGMENTS, one chunk and one shard in memory at a time."""
+    """Write the rows `kept` of the cleaned chunks as shards of SEGMENTS, with one chunk and one shard in memory."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     waiting = SEGMENTS.empty_table()
@@ -204,6 +206,7 @@ def _write(cleaned: Path, kept: numpy.ndarray[Any, Any], rows_per_shard: int, ou
 
 
 def _kept_tables(cleaned: Path, kept: numpy.ndarray[Any, Any]) -> Iterator[pyarrow.Table]:
+    """The rows `kept` of each cleaned chunk, without their ranks."""
     offset = 0
     for file in list_shards(cleaned):
         table = read_shard(file, RANKED)

@@ -1,8 +1,8 @@
 """Wikitext to paragraphs of plain text: what a reader of the page would read as running prose.
 
-Dropped without trace: boxes, tables, footnotes, images, galleries, lists, indented lines, headings, categories, links
-to other languages, and whole sections that hold no prose (References, External links, …). Kept: the words of links,
-of emphasis and of inline templates. Where words are lost inside a paragraph, a mark stays (`wiki_markers`).
+These leave no trace: boxes, tables, footnotes, images, galleries, lists, indented lines, headings, categories, links to
+other languages, and whole sections without prose (References, External links, …). The words of links, of emphasis and
+of inline templates stay. If words inside a paragraph are lost, a mark stays in their place (`pipeline.extract.tags`).
 """
 
 import html
@@ -13,20 +13,20 @@ from mwparserfromhell.nodes import Argument, Heading, Template, Text, Wikilink
 from mwparserfromhell.parser import ParserError
 from mwparserfromhell.wikicode import Wikicode
 
-from pipeline.extract.markers import (
+from pipeline.extract.tags import (
     BROKEN,
     CUT,
     PRONUNCIATION,
     TEMPLATE,
     only_marks,
+    resolve_tags,
     without_footnote_marks,
     without_private_use,
 )
-from pipeline.extract.tags import resolve_tags
 from pipeline.extract.templates import template_text
 
 MEDIA = ("file", "image", "category", "media")
-"""Namespaces whose links show no words in running text; a dump in another language adds its own names."""
+"""Namespaces whose links show no words in running text; dumps in other languages add their own names."""
 
 _NO_PROSE_NAMES = """
 references; external links; see also; further reading; bibliography; notes; footnotes; sources; citations; works cited;
@@ -36,7 +36,7 @@ general references; notes and citations; sources and references; cited sources; 
 bibliography and further reading
 """
 _NO_PROSE = frozenset(name.strip() for name in _NO_PROSE_NAMES.split(";"))
-_LANGUAGE_LINK = re.compile(r"(?:[a-z]{2,3}(?:-[a-z]+)*|simple):(?!\s)")  # as written; [[CSI: Miami]] is an article
+_LANGUAGE_LINK = re.compile(r"(?:[a-z]{2,3}(?:-[a-z]+)*|simple):(?!\s)")  # but [[CSI: Miami]] is an article
 _QUOTES = re.compile(r"'{2,}")
 _SWITCH = re.compile(r"__[A-Z]{3,}__")
 _NOT_PROSE = ("*", "#", ":", ";", "|", "!", "{|", " ", "\t", "----")
@@ -47,7 +47,7 @@ _SPOKEN = re.compile(
     rf"{PRONUNCIATION}"
 )
 _REPAIRS = [
-    (re.compile(r"([(\[])[\s,;:/]+"), r"\1"),  # "( ; from Greek" after a dropped pronunciation
+    (re.compile(r"([(\[])[\s,;:/]+"), r"\1"),  # "( ; from Greek", after a pronunciation was dropped
     (re.compile(r"[\s,;:/]{1,20}([)\]])"), r"\1"),
     (re.compile(r"\(\s*(?:or|and|also)?\s*\)|\[\s*\]"), ""),
     (re.compile(r"([,;])(?:\s*[,;])+"), r"\1"),
@@ -58,9 +58,9 @@ _REPAIRS = [
 
 
 def paragraphs(wikitext: str, media: tuple[str, ...] = MEDIA) -> list[str]:
-    """Paragraphs of prose in the order of the page, on one line each, with marks where words were lost.
+    """Paragraphs of prose in the order of the page, one line each, with a mark wherever words were lost.
 
-    `media` are the lower-case names of the namespaces of files and categories.
+    `media` names the namespaces of files and categories, in lower case.
 
     >>> paragraphs("'''Rome''' ({{IPA|x}}) is a [[city|big city]].<ref>A</ref>\\n\\n== Notes ==\\nNothing here.")
     ['Rome is a big city.']
@@ -71,7 +71,7 @@ def paragraphs(wikitext: str, media: tuple[str, ...] = MEDIA) -> list[str]:
 
 
 def _parsed(text: str) -> Wikicode:
-    """The parser's tree; where the parser gives up, all that it would have parsed is broken markup."""
+    """The parser's tree; if the parser gives up, all brackets and braces become broken markup."""
     try:
         return mwparserfromhell.parse(text, skip_style_tags=True)
     except ParserError:
@@ -116,7 +116,7 @@ def _link(node: Wikilink, media: frozenset[str]) -> str:
 
 
 def _join(lines: list[str]) -> list[str]:
-    """Paragraphs from lines: blank lines and anything that is not prose end one, as on the page."""
+    """Paragraphs from lines. A blank line, or a line that is not prose, ends a paragraph, as on the page."""
     found: list[list[str]] = [[]]
     skipped_level = 0
     for line in lines:
@@ -131,7 +131,7 @@ def _join(lines: list[str]) -> list[str]:
 
 
 def _heading_level(line: str) -> int:
-    """Level of a heading such as `== History ==`, which is 2; 0 for any other line."""
+    """Level of a heading, such as 2 for `== History ==`; 0 for any other line."""
     line = line.rstrip()
     left = len(line) - len(line.lstrip("="))
     right = len(line) - len(line.rstrip("="))
@@ -139,7 +139,7 @@ def _heading_level(line: str) -> int:
 
 
 def _tidy(text: str) -> str:
-    """One line with single spaces, without what a dropped pronunciation leaves behind, such as "( ; "."""
+    """One line with single spaces, without the rests of a dropped pronunciation, such as "( ; "."""
     text = _INVISIBLE.sub("", html.unescape(text))
     text = re.sub(rf"{CUT}.*", CUT, _SPACE.sub(" ", text))
     text = _without_pronunciation(text)
@@ -149,7 +149,7 @@ def _tidy(text: str) -> str:
 
 
 def _without_pronunciation(text: str) -> str:
-    """Take pronunciations out of round brackets, with the words that lead to them; elsewhere they stay a hole."""
+    """Take pronunciations out of round brackets, with the words that lead to them; elsewhere their marks stay."""
     if PRONUNCIATION not in text:
         return text
     pieces: list[str] = []

@@ -1,6 +1,6 @@
-"""Chooses the articles of a dump and stores them in chunks, the unit of work for cleaning (law 4).
+"""Chooses the articles of dumps and stores them in chunks, which are the shards of the cleaning (law 5).
 
-Reading is one process and resumes dump by dump: a dump whose chunks are all written is not read again.
+One process reads the dumps, one after the other. After a kill, the next run skips dumps whose chunks are all written.
 """
 
 import json
@@ -42,7 +42,7 @@ _REDIRECT = re.compile(r"\s*#REDIRECT\b", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Chunks:
-    """Chunk files of `PAGES` in order, the accounts of pages, and the names of the namespaces without prose."""
+    """Files of PAGES in order, the accounts of pages, and the namespaces without prose (`media`, in lower case)."""
 
     files: tuple[Path, ...]
     rows_in: int
@@ -55,13 +55,13 @@ class Chunks:
 
 
 class PageIds:
-    """A set of page ids at about a bit an id, because the ids of a dump are dense."""
+    """A set of page ids. It takes about one bit an id, because the ids of a dump are dense."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, bytearray] = defaultdict(lambda: bytearray(1 << 13))
 
     def add(self, page_id: int) -> bool:
-        """Put `page_id` in; whether it was new."""
+        """Put `page_id` into the set, and say whether it was new."""
         block, bit = self._blocks[page_id >> 16], page_id & 0xFFFF
         new = not block[bit >> 3] & 1 << (bit & 7)
         block[bit >> 3] |= 1 << (bit & 7)
@@ -69,7 +69,7 @@ class PageIds:
 
 
 def drop_reason(page: Page) -> str | None:
-    """Why a page is no article to take sentences from, or None."""
+    """Why no sentences are taken from a page; None if it is an article."""
     if page.namespace != "0":
         return "not_article"
     if page.redirect or _REDIRECT.match(page.text):
@@ -84,7 +84,10 @@ def drop_reason(page: Page) -> str | None:
 
 
 def write_chunks(dumps: Sequence[Path], pages_per_chunk: int, folder: Path) -> Chunks:
-    """Store the articles of `dumps` under `folder`, `pages_per_chunk` a file; a page of two dumps counts once."""
+    """Store the articles of `dumps` under `folder`, `pages_per_chunk` in a file.
+
+    A page that stands in two dumps is taken once; the second one is dropped as "duplicate_page".
+    """
     seen = PageIds()
     files: list[Path] = []
     rows_in = 0
@@ -112,7 +115,7 @@ def _recall(seen: PageIds, files: Sequence[Path]) -> None:
 
 
 def _read(dump: Path, number: int, pages_per_chunk: int, folder: Path, seen: PageIds) -> dict[str, Any]:
-    """Store the articles of one dump and return its account."""
+    """Store the articles of one dump; return its account, which is also kept as JSON."""
     reader = Dump(dump)
     names: list[str] = []
     waiting: list[dict[str, Any]] = []

@@ -1,14 +1,14 @@
-"""Numbers and quantities in templates: {{convert}}, {{formatnum}}, {{val}} and {{frac}}, as a reader sees them.
+"""Numbers and quantities in templates, as a reader sees them: {{convert}}, {{formatnum}}, {{val}} and {{frac}}.
 
-Of a converted quantity only the given value is kept: `{{convert|5|km|mi}}` is "5 km", without "(3.1 mi)".
+Of a converted quantity, only the given value stays: `{{convert|5|km|mi}}` becomes "5 km", without "(3.1 mi)".
 """
 
 import re
 
-from pipeline.extract.markers import FORMULA, TEMPLATE
+from pipeline.extract.tags import FORMULA, TEMPLATE
 
 Arguments = dict[str, str]
-"""A template's arguments as plain text, under "1", "2", … or their names."""
+"""Arguments of a template as plain text. The keys are their names, or "1", "2", … for those without a name."""
 
 _WORDS = {
     **{"C": "°C", "°C": "°C", "F": "°F", "°F": "°F", "C-change": "°C", "F-change": "°F", "C change": "°C"},
@@ -35,18 +35,22 @@ _RANGE = {"to": " to ", "-": "–", "–": "–", "and": " and ", "or": " or ", 
 _RANGE |= {"to(-)": " to ", "and(-)": " and ", "to about": " to about ", "+/-": " ± ", "±": " ± ", "*": " × "}
 _NUMBER = re.compile(r"[-−+]?[\d,]{0,40}\.?\d{1,40}(?:\+\d{1,9}/\d{1,9})?|[-−+]?\d{1,9}//?\d{1,9}")
 MAX_PARTS = 3
-"""Most parts of a quantity in mixed units, such as 5 ft 10 in; longer chains are a hole."""
+"""Most parts of a quantity in mixed units (5 ft 10 in has two); a quantity with more leaves a hole."""
 
 _HIDDEN = frozenset(("output only", "number", "out", "unit", "table", "tablecen", "unit2", "output number only"))
 
 
 def numbered(arguments: Arguments) -> list[str]:
-    """The arguments "1", "2", … that are not empty, in order."""
+    """The arguments without a name, in order; empty ones are left out.
+
+    >>> numbered({"1": "5", "2": "", "3": "km", "abbr": "on"})
+    ['5', 'km']
+    """
     return [arguments[str(i)] for i in range(1, len(arguments) + 1) if arguments.get(str(i))]
 
 
 def converted(arguments: Arguments) -> str:
-    """Value and unit as given; an unknown unit or layout is a hole.
+    """Value and unit as given; a hole if the unit or the layout is unknown.
 
     >>> converted({"1": "12000", "2": "to", "3": "15000", "4": "sqmi"}), converted({"1": "1", "2": "mi", "adj": "on"})
     ('12,000 to 15,000 square miles', '1-mile')
@@ -62,6 +66,7 @@ def converted(arguments: Arguments) -> str:
 
 
 def _with_unit(quantity: str, rest: list[str], arguments: Arguments) -> str:
+    """`quantity` with the unit that `rest` begins with, and with further parts in smaller units."""
     unit = _unit(rest[0])
     parts: list[str] = []
     while unit and len(rest) > 2 and re.fullmatch(r"\d+(\.\d+)?", rest[1]) and (lower := _unit(rest[2])):
@@ -80,7 +85,7 @@ def _with_unit(quantity: str, rest: list[str], arguments: Arguments) -> str:
 
 
 def _unit(code: str) -> str | None:
-    """The words for a unit code, or None; `e6acre` is "million acres", `oilbbl/d` "barrels per day"."""
+    """The words for a unit code, or None; "million acres" for `e6acre`, "barrels per day" for `oilbbl/d`."""
     prefix = None if code in _WORDS or code in _ITSELF else _PREFIX.fullmatch(code)
     if prefix is None:
         return _plain_unit(code)
@@ -89,7 +94,7 @@ def _unit(code: str) -> str | None:
 
 
 def _plain_unit(code: str) -> str | None:
-    """The words for a unit code without a power of ten."""
+    """The words for a unit code without a power of ten, or None if it is unknown."""
     if code in _WORDS or code in _ITSELF:
         return _WORDS.get(code, code)
     above, slash, below = code.partition("/")
@@ -99,7 +104,9 @@ def _plain_unit(code: str) -> str | None:
 
 
 def grouped(number: str) -> str:
-    """`12000` as "12,000" and `1+1/2` as "1 1/2"; numbers of four digits and less stay as they are.
+    """A number with commas ("12,000"), or a fraction such as `1+1/2` as "1 1/2".
+
+    A number of up to four digits stays as it is, apart from its minus sign.
 
     >>> grouped("12000.5"), grouped("1994"), grouped("-40")
     ('12,000.5', '1994', '−40')
@@ -116,12 +123,12 @@ def grouped(number: str) -> str:
 
 
 def formatted(arguments: Arguments) -> str:
-    """`{{formatnum:12000}}` is "12,000"."""
+    """`{{formatnum:12000}}` shows "12,000"."""
     return grouped(arguments.get("1", "")) or TEMPLATE
 
 
 def measured(arguments: Arguments) -> str:
-    """`{{val|30000|u=km}}` with neither uncertainty nor exponent; else a formula."""
+    """`{{val|30000|u=km}}` shows "30,000 km"; a formula if there is an uncertainty or an exponent."""
     numbers = numbered(arguments)
     unit = arguments.get("u") or arguments.get("ul") or ""
     plain = len(numbers) == 1 and not {"e", "fmt", "p", "s", "end"} & set(arguments)
@@ -131,7 +138,7 @@ def measured(arguments: Arguments) -> str:
 
 
 def fraction(arguments: Arguments) -> str:
-    """`{{frac|2}}` is "1/2", `{{frac|3|4}}` "3/4", `{{frac|1|3|4}}` "1 3/4"."""
+    """`{{frac|2}}` shows "1/2", `{{frac|3|4}}` "3/4" and `{{frac|1|3|4}}` "1 3/4"."""
     parts = numbered(arguments)
     if not 1 <= len(parts) <= 3 or not all(part.isdecimal() for part in parts):
         return FORMULA

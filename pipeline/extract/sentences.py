@@ -1,12 +1,12 @@
-"""Paragraphs of plain text to sentences, and the filters that each sentence passes; every drop has a named reason.
+"""Cuts paragraphs of plain text into sentences, and filters them; every dropped sentence has a named reason.
 
-syntok finds the boundaries: five times as fast as pysbd on this text, and as good after the repairs here (it cuts at
-semicolons and after some titles, and misses ends after numbers and closing brackets). What is left over is caught by
-the filters: a wrong cut leaves a half that starts in lower case, ends without a full stop, or opens a bracket or
-quotation that it does not close.
+syntok finds the ends of sentences. It is five times as fast as pysbd on this text, and as good after the repairs here:
+it cuts at semicolons and after some titles, and misses ends after numbers and closing brackets. The filters catch the
+cuts that are still wrong: one half of the sentence starts in lower case, ends without a full stop, or opens a bracket
+or a quotation that it does not close.
 
-Full stops of scripts without blanks (。 and the like), which syntok does not know, end a sentence unless a closing
-bracket or quotation mark follows. Thai and Lao write none: their sentences are found only where they borrow one.
+syntok does not know the full stops of scripts without blanks (such as 。). They end a sentence unless a closing bracket
+or quotation mark follows. Thai and Lao have no full stop; their sentences are found only if they borrow one.
 """
 
 import re
@@ -17,12 +17,12 @@ import syntok.segmenter
 
 from pipeline.core.scripts import script as script_of
 from pipeline.core.scripts import word_count
-from pipeline.extract.markers import MARKS, REASONS
+from pipeline.extract.tags import MARKS, REASONS
 
 _SPACELESS_ENDS = "。！？｡។။"
 ENDS = f".!?…।؟{_SPACELESS_ENDS}"
 _CLOSERS = "\"”’'»)\\]」』）】》〉"
-_ENDED = re.compile(rf"[{ENDS}][{_CLOSERS}“«]*$")  # the last two open in other languages
+_ENDED = re.compile(rf"[{ENDS}][{_CLOSERS}“«]*$")  # “ and « close in some languages
 _TITLE = re.compile(r"(?:^|[\s(\"“])(?:Lt|Rep|Sen|Gov|Gen|Col|Capt|Sgt|Hon|Rev|Pres|Prof|Dr|Mr|Mrs|Ms|St|Mt|No|vs)\.$")
 _INITIAL = re.compile(r"(?:^|[\s(])[A-Z]\.$")
 _CONTINUES = re.compile(r"[a-z,;:.!?%)\]”’…–—/-]")
@@ -50,18 +50,18 @@ _GLUED = re.compile(
     r"[a-z]{2}[.!?][A-Z][a-z]|[a-z]{3}\([A-Za-z]{3}|[a-z]\)[A-Za-z]{2}|[a-z][,;:][A-Za-z]{2}|[.!?][\"”][A-Z]"
 )
 _CLOSING_OF = {**dict(zip("([«「『（【《〈»", ")]»」』）】》〉«", strict=True)), "“": "”", "„": "“”"}
-"""What closes each bracket and quotation mark; some open in one language and close in another (“a”, „b“)."""
+"""Opening bracket or quotation mark -> what closes it; some open in one language and close in another (“a”, „b“)."""
 _BRACKETS = frozenset("".join(_CLOSING_OF.values())) | set(_CLOSING_OF)
 
 MAX_FOREIGN_LETTERS = 0.2
-"""Largest share of letters outside the page's main script, such as Greek words in an English sentence."""
+"""Largest share of letters that are not of the page's main script, such as Greek words in an English sentence."""
 
 MIN_LETTERS = 0.6
-"""Smallest share of letters, vowel signs and accents included, among the characters that are not spaces."""
+"""Smallest share of letters, vowel signs and accents among the characters that are not spaces."""
 
 
 def sentences(paragraph: str) -> list[str]:
-    """The sentences of a paragraph, in order; their characters are the paragraph's, apart from outer spaces.
+    """The sentences of a paragraph, in order, without the spaces around them; nothing else is changed.
 
     >>> sentences("Dr. Ada Lovelace wrote it in 1843. Nobody noticed; the machine did not exist.")
     ['Dr. Ada Lovelace wrote it in 1843.', 'Nobody noticed; the machine did not exist.']
@@ -77,14 +77,14 @@ def sentences(paragraph: str) -> list[str]:
 
 
 def _pieces(paragraph: str) -> Iterator[str]:
-    """syntok's sentences as slices of the paragraph, spaces included, so that they can be joined again."""
+    """syntok's sentences as slices of the paragraph. They keep their spaces, so that they can be joined again."""
     starts = [sentence[0].offset for part in syntok.segmenter.analyze(paragraph) for sentence in part if sentence]
     for start, end in zip([0, *starts[1:]], [*starts[1:], len(paragraph)], strict=False):
         yield paragraph[start:end]
 
 
 def _joins(before: str, after: str) -> bool:
-    """Whether a boundary between two pieces is none: the first has not ended, or the second goes on."""
+    """Whether two pieces are one sentence, because the first has no end or the second does not start a sentence."""
     before = before.rstrip()
     if not _ENDED.search(before) or _TITLE.search(before) or _INITIAL.search(before):
         return True
@@ -92,7 +92,7 @@ def _joins(before: str, after: str) -> bool:
 
 
 def _missed_ends(sentence: str) -> Iterator[str]:
-    """Cut after a number, a bracket or a closing quotation mark that ends a sentence."""
+    """Cut between two sentences that syntok left together, at the places that _MISSED describes."""
     start = 0
     for match in _MISSED.finditer(sentence):
         if not _NUMBERED.search(sentence[start : match.start()]):
@@ -102,9 +102,9 @@ def _missed_ends(sentence: str) -> Iterator[str]:
 
 
 def drop_reason(sentence: str, script: str, min_words: int, max_words: int) -> str | None:
-    """Why the sentence is dropped, or None where it is kept; the first filter that it fails names the reason.
+    """The reason to drop the sentence, by the first filter that it fails; None if it passes all of them.
 
-    `script` is the page's main script, as `main_script` gives it; words are counted as by `word_count`.
+    `script` is the main script of the page (`main_script`); `word_count` counts the words.
 
     >>> drop_reason("It rained", "LATIN", 2, 40), drop_reason("It rained.", "LATIN", 2, 40)
     ('no_sentence_end', None)
@@ -121,7 +121,7 @@ def drop_reason(sentence: str, script: str, min_words: int, max_words: int) -> s
 
 
 def _form(sentence: str) -> str | None:
-    """Filters on where the sentence starts, ends and closes."""
+    """The reason to drop the sentence for its start, its end, or its brackets and quotation marks."""
     if _LIST_ITEM.match(sentence):
         return "list_item"
     opening = sentence.lstrip("\"“„«»'‘‚「『")
@@ -135,7 +135,7 @@ def _form(sentence: str) -> str | None:
 
 
 def _content(sentence: str, script: str) -> str | None:
-    """Filters on leftovers of markup, on holes, and on what the sentence is made of."""
+    """The reason to drop the sentence for leftovers of markup, for gaps, or for its characters."""
     patterns = {"leftover_markup": _MARKUP, "url": _URL, "citation": _CITATION, "gap": _GAP, "glued_words": _GLUED}
     for reason, pattern in patterns.items():
         if pattern.search(sentence):
@@ -151,6 +151,7 @@ def _content(sentence: str, script: str) -> str | None:
 
 
 def _balanced(sentence: str) -> bool:
+    """Whether every bracket and quotation mark that opens is closed, in the right order."""
     stack: list[str] = []
     for character in sentence:
         if character not in _BRACKETS:

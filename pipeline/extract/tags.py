@@ -1,15 +1,44 @@
-"""HTML-like tags, comments, tables and external links of wikitext, resolved by linear scans before the parser runs.
+"""Tags, comments, tables and external links of wikitext, resolved by linear scans before the parser runs.
 
-The parser's own search for the end of an unclosed tag, table or link takes quadratic time, which a hostile page can
-turn into hours; what is left after these scans holds only balanced templates and links.
+The parser's own search for the end of an unclosed tag, table or link takes quadratic time, so that a hostile page
+could take hours. After these scans, all templates and links are balanced.
+
+Where something is cut out that a reader would miss, a mark stays in the text. A sentence with a mark has a hole and is
+no reference: it is dropped under the mark's reason (`pipeline.extract.sentences`). What a reader would not miss (a
+footnote, an image) leaves no mark. Marks are private-use characters; those of the input are replaced first.
 """
 
 import re
 
-from pipeline.extract.markers import BROKEN, CODE, CUT, FORMULA, URL
+TEMPLATE = "\ue000"
+FORMULA = "\ue001"
+CODE = "\ue002"
+BROKEN = "\ue003"
+URL = "\ue004"
+CUT = "\ue005"
+"""Stands for the rest of a line that cannot be used, because a footnote was opened and never closed."""
+
+PRONUNCIATION = "\ue006"
+"""A reader misses it only outside brackets: "Rome (MARK) is a city" is whole, "the sound MARK" is not."""
+
+REASONS = {
+    TEMPLATE: "unknown_template",
+    FORMULA: "formula",
+    CODE: "code",
+    BROKEN: "broken_markup",
+    URL: "url",
+    CUT: "broken_markup",
+    PRONUNCIATION: "pronunciation",
+}
+"""Mark -> the reason for which a sentence with this mark is dropped."""
+
+MARKS = "".join(REASONS)
+_PRIVATE = re.compile("[\ue000-\uf8ff]")
+_ONLY_MARKS = re.compile(rf"[{MARKS}\s.,;:]*")
+_AFTER_END = re.compile(rf"(?<=[.!?…])(?P<close>[\"”’)\]]?){TEMPLATE}+(?=\s|$)")
 
 MAX_DEPTH = 20
-"""Templates and links nested deeper than this are taken for broken markup; the parser's own limit is about twice it."""
+"""Templates and links that are nested deeper count as broken markup; the parser's own limit is about twice as high."""
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _INLINE = {"math": FORMULA, "ce": FORMULA, "chem": FORMULA, "hiero": FORMULA, "score": FORMULA}
@@ -39,7 +68,7 @@ _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻
 
 
 def resolve_tags(text: str) -> str:
-    """Wikitext without comments, footnotes, tables and tags; what cannot be put in words becomes a mark.
+    """Wikitext without comments, footnotes, tables and tags; a mark stands for what cannot be put in words.
 
     >>> resolve_tags("10<sup>6</sup> CO<sub>2</sub><ref>Smith</ref> <b>bold</b>")
     '10⁶ CO2 bold'
@@ -51,12 +80,12 @@ def resolve_tags(text: str) -> str:
     text = _TAG.sub("", _BLOCK.sub("\n\n", _BREAK.sub(" ", text)))
     text = _UNCLOSED.sub(BROKEN, text)
     text = _EXTERNAL.sub(lambda match: (match["label"] or "").strip(), text)
-    text = _BARE_URL.sub(URL, text).replace("<", "&lt;")  # less-than signs; the parser would look for tags' ends
+    text = _BARE_URL.sub(URL, text).replace("<", "&lt;")  # after "<" the parser would look for the end of a tag
     return _balanced(text)
 
 
 def _raised(content: str) -> str:
-    """Digits and signs as superscript characters, ordinal endings as they are, anything else as a formula."""
+    """What `<sup>` shows: digits and signs as superscript characters, endings such as "th" as text, else a formula."""
     content = content.strip().replace("&minus;", "−")
     if content in {"st", "nd", "rd", "th", ""}:
         return content
@@ -64,7 +93,7 @@ def _raised(content: str) -> str:
 
 
 def _without_verbatim(text: str) -> str:
-    """Cut elements whose content is not prose; an element that is never closed spoils the rest of its line."""
+    """Cut elements whose content is not prose. If one is never closed, the rest of its line is unusable."""
     pieces: list[str] = []
     position = 0
     unclosed: set[str] = set()
@@ -86,7 +115,7 @@ def _without_verbatim(text: str) -> str:
 
 
 def _without_tables(text: str) -> str:
-    """Drop lines from `{|` to its `|}`, nested tables included; a table that is never closed ends at a heading."""
+    """Drop tables, from `{|` to `|}`, nested ones too. A table that is never closed ends at the next heading."""
     kept: list[str] = []
     depth = 0
     for line in text.split("\n"):
@@ -104,10 +133,25 @@ def _without_tables(text: str) -> str:
 
 
 def _balanced(text: str) -> str:
-    """Replace every `{{`, `}}`, `[[` and `]]` that has no partner, or lies too deep, by a mark.
+    """Put a mark in place of every `{{`, `}}`, `[[` and `]]` that has no partner or is nested too deep.
 
     >>> _balanced("{{a|[[b}} c]]") == "{{a|" + BROKEN + "b}} c" + BROKEN
     True
+    """
+    broken = _broken_brackets(text)
+    if not broken:
+        return text
+    characters = list(text)
+    for start in broken:
+        characters[start : start + 2] = [BROKEN, ""]
+    return "".join(characters)
+
+
+def _broken_brackets(text: str) -> list[int]:
+    """Where the double brackets start that `_balanced` replaces.
+
+    >>> _broken_brackets("{{a|[[b}} c]]")
+    [4, 11]
     """
     broken: list[int] = []
     stack: list[tuple[str, int]] = []
@@ -130,8 +174,23 @@ def _balanced(text: str) -> str:
             broken.append(start)
         if len(stack) >= MAX_DEPTH:
             broken += [start, match.start()]
-    broken += [start for _, start in stack]
-    characters = list(text) if broken else []
-    for start in broken:
-        characters[start : start + 2] = [BROKEN, ""]
-    return "".join(characters) if broken else text
+    return broken + [start for _, start in stack]
+
+
+def without_private_use(text: str) -> str:
+    """`text` with BROKEN in place of every private-use character, so that no input can forge another mark."""
+    return _PRIVATE.sub(BROKEN, text)
+
+
+def only_marks(line: str) -> bool:
+    """Whether nothing is left of a line but marks, as of a line that held only a template."""
+    return _ONLY_MARKS.fullmatch(line) is not None
+
+
+def without_footnote_marks(text: str) -> str:
+    """`text` without unknown templates right after the end of a sentence: such templates are footnotes.
+
+    >>> without_footnote_marks("It rained." + TEMPLATE + " It stopped.")
+    'It rained. It stopped.'
+    """
+    return _AFTER_END.sub(lambda match: match["close"], text)

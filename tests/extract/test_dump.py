@@ -1,14 +1,15 @@
-"""Reading dumps: pages, namespaces, and one clear sentence for each kind of bad dump."""
+"""Dumps: where they are found, their pages and namespaces, and one clear sentence for each kind of bad dump."""
 
 import bz2
+import hashlib
 import re
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.extract.dump import MAX_PAGE_CHARACTERS, Dump, Page
+from pipeline.core.errors import InputError, ParamsError
+from pipeline.extract.dump import MAX_PAGE_CHARACTERS, Dump, Page, dump_files
 from pipeline.extract.pages import PageIds, drop_reason, write_chunks
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">
@@ -28,6 +29,47 @@ def write(file: Path, body: str | bytes) -> Path:
     raw = body if isinstance(body, bytes) else (HEAD + body + "</mediawiki>").encode()
     file.write_bytes(bz2.compress(raw) if file.suffix == ".bz2" else raw)
     return file
+
+
+def test_file_and_its_checksum(tmp_path: Path) -> None:
+    file = write(tmp_path / "d.xml", page(1, "a"))
+    found = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert dump_files(str(file), None) == [file]
+    assert dump_files(str(file), found.upper()) == [file]
+    with pytest.raises(InputError, match=f"d.xml: has SHA-256 {found}, expected {'0' * 64}"):
+        dump_files(str(file), "0" * 64)
+
+
+def test_folder_holds_only_dumps_in_order(tmp_path: Path) -> None:
+    names = ["b.xml", "a.xml.bz2", "c.xml-p10p20.bz2", "c.xml-p1-short", "notes.txt", "index.txt.bz2", "d.xml.7z"]
+    for name in names:
+        (tmp_path / name).touch()
+    (tmp_path / "e.xml").mkdir()
+    found = [file.name for file in dump_files(str(tmp_path), None)]
+    assert found == ["a.xml.bz2", "b.xml", "c.xml-p1-short", "c.xml-p10p20.bz2"]
+    with pytest.raises(ParamsError, match=r"extract\.sha256: must be null if the source is a folder"):
+        dump_files(str(tmp_path), "0" * 64)
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"gone\.xml: no such file or folder\."):
+        dump_files(str(tmp_path / "gone.xml"), None)
+    with pytest.raises(InputError, match=r"no \*\.xml or \*\.xml\.bz2 in this folder\."):
+        dump_files(str(tmp_path), None)
+
+
+def test_gensim_carries_a_dump() -> None:
+    name = "enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
+    (found,) = dump_files(f"gensim:{name}", None)
+    assert (found.name, found.stat().st_size) == (name, 1_695_871)
+    with pytest.raises(InputError, match="no such file or folder"):
+        dump_files("gensim:nothing.xml", None)
+
+
+@pytest.mark.parametrize("sha256", [None, "1" * 63, "x" * 64])
+def test_a_url_needs_its_checksum(sha256: str | None) -> None:
+    with pytest.raises(ParamsError, match=rf"extract\.sha256: a URL needs its SHA-256 .* not {sha256!r}\."):
+        dump_files("http://127.0.0.1:1/d.xml", sha256)
 
 
 @pytest.mark.parametrize("name", ["d.xml", "d.xml.bz2"])

@@ -1,12 +1,14 @@
 """Cleaning a chunk, and the sample: unique, seeded, in the order of the dump, the same in any number of passes."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from pipeline.core.errors import ParamsError
+from pipeline.core.params import from_mapping
 from pipeline.core.shards import shard_name, table_of, write_shard
-from pipeline.extract import extraction as wiki
+from pipeline.extract import extraction
 from pipeline.extract.extraction import RANKED, CleanParams, ExtractParams, clean_chunk
 from pipeline.extract.pages import PAGES
 
@@ -27,13 +29,14 @@ PARAMS = ExtractParams(
     [
         ({"min_words": 0}, "extract.min_words: must be at least 1, not 0"),
         ({"pages_per_chunk": 0}, "extract.pages_per_chunk: must be at least 1, not 0"),
-        ({"segments": 0}, "extract.segments: must be null or at least 1, not 0"),
-        ({"max_words": 3}, "extract.max_words: is 3, below extract.min_words, 4"),
+        ({"segments": 0}, "extract.segments: must be at least 1, not 0"),
+        ({"max_words": 3}, "extract.max_words: must be at least min_words, 4, not 3"),
+        ({"seed": 1.5}, "extract.seed: must be int, not 1.5"),
     ],
 )
-def test_params_out_of_range(changes: dict[str, int], message: str) -> None:
-    with pytest.raises(ParamsError, match=message):
-        ExtractParams(**{**PARAMS.__dict__, **changes})
+def test_params_out_of_range(changes: dict[str, float], message: str) -> None:
+    with pytest.raises(ParamsError, match=f"^{message}\\.$"):
+        from_mapping(asdict(PARAMS) | changes, ExtractParams, "extract")
 
 
 def test_clean_chunk_accounts_for_every_sentence(tmp_path: Path) -> None:
@@ -55,14 +58,14 @@ def test_clean_chunk_accounts_for_every_sentence(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_cleaned_is_counted_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clean = wiki.paragraphs
+    clean = extraction.paragraphs
 
     def fails_on_odd(text: str, media: tuple[str, ...]) -> list[str]:
         if text == "odd":
             raise RecursionError
         return clean(text, media)
 
-    monkeypatch.setattr(wiki, "paragraphs", fails_on_odd)
+    monkeypatch.setattr(extraction, "paragraphs", fails_on_odd)
     texts = ["Rome has grown since then. It is.", "odd", "Rome fell again later on."]
     pages = [{"page_id": i, "title": f"Page {i}", "text": text} for i, text in enumerate(texts)]
     write_shard(tmp_path / "c.parquet", table_of(pages, PAGES))
@@ -94,9 +97,9 @@ def ranked(folder: Path, *files: list[int]) -> list[Path]:
 
 @pytest.mark.parametrize("at_once", [1, 2, 1000])
 def test_sample_is_unique_lowest_ranks_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(wiki, "RANKS_AT_ONCE", at_once)
+    monkeypatch.setattr(extraction, "RANKS_AT_ONCE", at_once)
     files = ranked(tmp_path, [2**64 - 1, 5, 2**63], [5, 0, 9], [])
-    rows = {n: wiki._sample(files, 6, n) for n in (None, 2, 3)}
+    rows = {n: extraction._sample(files, 6, n) for n in (None, 2, 3)}
     assert {n: (kept.tolist(), duplicates) for n, (kept, duplicates) in rows.items()} == {
         None: ([0, 1, 2, 4, 5], 1),
         2: ([1, 4], 1),
@@ -104,15 +107,24 @@ def test_sample_is_unique_lowest_ranks_in_order(tmp_path: Path, monkeypatch: pyt
     }
 
 
-def test_rank_depends_on_text_and_key_alone() -> None:
-    assert wiki.rank("Rome.", b"k" * 32) == wiki.rank("Rome.", b"k" * 32)
-    assert len({wiki.rank("Rome.", b"k" * 32), wiki.rank("Roma.", b"k" * 32), wiki.rank("Rome.", b"l" * 32)}) == 3
+def test_rank_depends_only_on_text_and_key() -> None:
+    assert extraction.rank("Rome.", b"k" * 32) == extraction.rank("Rome.", b"k" * 32)
+    assert (
+        len(
+            {
+                extraction.rank("Rome.", b"k" * 32),
+                extraction.rank("Roma.", b"k" * 32),
+                extraction.rank("Rome.", b"l" * 32),
+            }
+        )
+        == 3
+    )
 
 
 def test_shards_are_cut_across_chunks(tmp_path: Path) -> None:
     files = ranked(tmp_path / "in", [1, 2, 3], [4, 5, 6, 7])
-    kept, _ = wiki._sample(files, 7, 5)
-    wiki._write(tmp_path / "in", kept, 2, tmp_path / "out")
-    shards = wiki.list_shards(tmp_path / "out")
-    texts = [wiki.read_shard(shard, wiki.SEGMENTS).column("text").to_pylist() for shard in shards]
+    kept, _ = extraction._sample(files, 7, 5)
+    extraction._write(tmp_path / "in", kept, 2, tmp_path / "out")
+    shards = extraction.list_shards(tmp_path / "out")
+    texts = [extraction.read_shard(shard, extraction.SEGMENTS).column("text").to_pylist() for shard in shards]
     assert texts == [["1", "2"], ["3", "4"], ["5"]]

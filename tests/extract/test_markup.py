@@ -6,8 +6,8 @@ import mwparserfromhell
 import pytest
 from mwparserfromhell.parser import ParserError
 
-from pipeline.extract.markers import BROKEN, CODE, CUT, FORMULA, PRONUNCIATION, TEMPLATE, URL
 from pipeline.extract.markup import paragraphs
+from pipeline.extract.tags import BROKEN, CODE, CUT, FORMULA, PRONUNCIATION, TEMPLATE, URL
 from pipeline.extract.templates import template_text
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.scripts import main_script, word_count
-from pipeline.extract.markers import CODE, FORMULA, REASONS, TEMPLATE
 from pipeline.extract.sentences import drop_reason, sentences
+from pipeline.extract.tags import CODE, FORMULA, REASONS, TEMPLATE
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """Archives and downloads: what comes out, and what may not."""
 
-import functools
+import errno
 import hashlib
 import http.server
 import io
+import re
+import socket
+import struct
 import tarfile
 import threading
 import zipfile
@@ -13,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.core import work
-from pipeline.core.errors import InputError
-from pipeline.files.fetch import local
+from pipeline.core.errors import InputError, StorageError
+from pipeline.files import fetch
+from pipeline.files.fetch import fetched, local
 
 
 def tar_of(file: Path, *members: tarfile.TarInfo, content: bytes = b"hello\n") -> Path:
@@ -95,37 +99,174 @@ def test_a_wrong_sum_and_a_missing_file_are_refused(tmp_path: Path) -> None:
         local(str(tmp_path / "none.tgz"), None)
 
 
+BODY = bytes(range(256)) * 400
+SHA256 = hashlib.sha256(BODY).hexdigest()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """Serves `files`, in parts if it is asked to; hangs up after `most` bytes of an answer, by a reset if `resets`.
+
+    What lies at /whole… is always sent as a whole. A file has the ETag `tag`, if there is one.
+    """
+
+    files: dict[str, bytes]
+    ranges: list[str]
+    most: int
+    tag: str
+    resets: bool
+
+    def do_GET(self) -> None:
+        body = self.files.get(self.path)
+        start = int(re.findall(r"\d+", self.headers["Range"])[0])
+        self.ranges.append(self.headers["Range"])
+        if body is None:
+            return self.send_error(404)
+        if self.path.startswith("/whole") or self.headers.get("If-Range", self.tag) != self.tag:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            start = 0
+        elif start >= len(body):
+            return self.send_error(416)
+        else:
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+        if self.tag:
+            self.send_header("ETag", self.tag)
+        self.end_headers()
+        self.wfile.write(body[start : start + self.most])
+        if self.resets:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+        return None
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A folder and the URL under which it is served."""
-    folder = tmp_path / "site"
-    folder.mkdir()
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a server on this machine that has BODY at /d.xml and at /whole.xml."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    _Handler.files = {"/d.xml": BODY, "/whole.xml": BODY}
+    _Handler.ranges, _Handler.most, _Handler.tag, _Handler.resets = [], len(BODY), "", False
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_address[1]}"
+        running.shutdown()
 
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            """Says nothing."""
 
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield folder, f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+def downloads() -> list[Path]:
+    """Every file that a download has left."""
+    return sorted(path for path in (work.WORK / "downloads").rglob("*") if path.is_file())
+
+
+def begun(url: str, name: str, content: bytes) -> None:
+    """As a killed download leaves the first part of a file."""
+    part = work.WORK / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:24] / f"{name}.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(content)
 
 
 def test_a_url_is_fetched_once_verified_and_unpacked(
-    site: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    folder, url = site
-    served = tar_of(folder / "a.tgz", member("text.txt"))
-    found = hashlib.sha256(served.read_bytes()).hexdigest()
+    served = tar_of(tmp_path / "a.tgz", member("text.txt")).read_bytes()
+    _Handler.files["/a.tgz"] = served
+    found = hashlib.sha256(served).hexdigest()
     with pytest.raises(InputError, match=f"/a.tgz: has SHA-256 {found}, expected 11"):
-        local(f"{url}/a.tgz", "1" * 64)
-    assert not [path for path in (work.WORK / "downloads").rglob("*") if path.is_file()]
-    assert (local(f"{url}/a.tgz", found) / "text.txt").read_bytes() == b"hello\n"
-    served.unlink()
-    assert (local(f"{url}/a.tgz", None) / "text.txt").read_bytes() == b"hello\n"
+        local(f"{server}/a.tgz", "1" * 64)
+    assert downloads() == []
+    assert (local(f"{server}/a.tgz", found) / "text.txt").read_bytes() == b"hello\n"
+    del _Handler.files["/a.tgz"]
+    assert (local(f"{server}/a.tgz", None) / "text.txt").read_bytes() == b"hello\n"
     assert f"has SHA-256 {found}; pin it in params.yaml" in capsys.readouterr().out
-    with pytest.raises(InputError, match=r"/b\.tgz: could not be downloaded \(HTTP Error 404: .+\); fetch it by hand"):
-        local(f"{url}/b.tgz", None)
+    with pytest.raises(InputError, match=r"/a\.tgz: has SHA-256 .{64}, expected 11"):
+        local(f"{server}/a.tgz", "1" * 64)
+    assert (fetched(f"{server}/a.tgz", found).name, fetched(f"{server}/a.tgz", found).is_file()) == ("a.tgz", True)
+
+
+@pytest.mark.parametrize("sha256", [SHA256, SHA256.upper(), None])
+def test_a_url_is_asked_once(server: str, sha256: str | None) -> None:
+    for _ in range(2):
+        file = local(f"{server}/d.xml", sha256)
+        assert (file.name, file.read_bytes()) == ("d.xml", BODY)
+    assert _Handler.ranges == ["bytes=0-"]
+    assert downloads() == [file]
+
+
+@pytest.mark.parametrize("have", [1000, len(BODY)])
+def test_a_download_that_was_killed_continues(server: str, have: int) -> None:
+    begun(f"{server}/d.xml", "d.xml", BODY[:have])
+    file = local(f"{server}/d.xml", SHA256)
+    assert file.read_bytes() == BODY
+    assert _Handler.ranges == [f"bytes={have}-"]
+    assert downloads() == [file]
+
+
+@pytest.mark.parametrize(("sha256", "tag"), [(SHA256, ""), (SHA256, '"1"'), (None, '"1"')])
+def test_a_download_that_the_server_cuts_off_is_kept_and_continued(server: str, sha256: str | None, tag: str) -> None:
+    _Handler.most, _Handler.tag = 60_000, tag
+    with pytest.raises(InputError) as caught:
+        local(f"{server}/d.xml", sha256)
+    assert str(caught.value) == f"{server}/d.xml: cut off after 60000 of 102400 bytes; run again to continue."
+    file = local(f"{server}/d.xml", sha256)
+    assert file.read_bytes() == BODY
+    assert _Handler.ranges == ["bytes=0-", "bytes=60000-"]
+    assert downloads() == [file]
+
+
+def test_a_connection_that_breaks_is_one_sentence_and_what_has_come_is_kept(server: str) -> None:
+    _Handler.most, _Handler.resets = 60_000, True
+    with pytest.raises(
+        InputError, match=r"/d\.xml: cut off after \d+ of 102400 bytes( \(.+\))?; run again to continue"
+    ):
+        local(f"{server}/d.xml", SHA256)
+    _Handler.most, _Handler.resets = len(BODY), False
+    assert local(f"{server}/d.xml", SHA256).read_bytes() == BODY
+
+
+@pytest.mark.parametrize(("tag", "second"), [("", "bytes=0-"), ('W/"1"', "bytes=0-"), ('"1"', "bytes=60000-")])
+def test_without_a_sum_two_versions_of_a_file_are_never_joined(server: str, tag: str, second: str) -> None:
+    _Handler.most, _Handler.tag = 60_000, tag
+    with pytest.raises(InputError, match="cut off"):
+        local(f"{server}/d.xml", None)
+    changed = BODY[::-1]
+    _Handler.files["/d.xml"], _Handler.most, _Handler.tag = changed, len(changed), tag.replace("1", "2")
+    assert local(f"{server}/d.xml", None).read_bytes() == changed
+    assert _Handler.ranges == ["bytes=0-", second]
+
+
+def test_with_a_sum_two_versions_that_were_joined_are_removed(server: str) -> None:
+    begun(f"{server}/d.xml", "d.xml", b"x" * 1000)
+    with pytest.raises(InputError, match=rf"/d\.xml: has SHA-256 .+, expected {SHA256}\."):
+        local(f"{server}/d.xml", SHA256)
+    assert downloads() == []
+
+
+def test_a_server_that_cannot_continue_starts_again(server: str) -> None:
+    begun(f"{server}/whole.xml", "whole.xml", b"x" * 100_000)
+    _Handler.most = 1000
+    with pytest.raises(InputError, match=r"cut off after 1000 of 102400 bytes; run again to continue\.$"):
+        local(f"{server}/whole.xml", SHA256)
+    _Handler.most = len(BODY)
+    assert local(f"{server}/whole.xml", SHA256).read_bytes() == BODY
+
+
+def test_nothing_at_the_url(server: str) -> None:
+    advice = "fetch it by hand and give the file's path instead"
+    with pytest.raises(InputError, match=rf"/b\.tgz: could not be downloaded \(HTTP Error 404: .+\); {advice}\.$"):
+        local(f"{server}/b.tgz", None)
+    with pytest.raises(InputError, match=rf"^http://127\.0\.0\.1:1/d\.xml: could not be downloaded \(.+\); {advice}"):
+        local("http://127.0.0.1:1/d.xml", SHA256)
+    assert downloads() == []
+
+
+def test_a_full_disk_is_one_sentence(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> Iterator[bytes]:
+        yield BODY[:1000]
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(fetch, "_chunks", fails)
+    with pytest.raises(StorageError, match=r"d\.xml\.part: could not be written, No space left on device\.$"):
+        local(f"{server}/d.xml", SHA256)
