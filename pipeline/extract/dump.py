@@ -64,7 +64,7 @@ def _in_gensim(name: str) -> Path:
 
 @dataclass(frozen=True)
 class Page:
-    """One page of a dump: `text` is the wikitext of its last revision, and `line` its first line in the dump, from 1."""
+    """One page: `text` is the wikitext of its last revision, and `line` its first line in the dump, from 1."""
 
     page_id: int
     title: str

@@ -9,7 +9,7 @@ from pipeline.core.errors import ParamsError
 from pipeline.core.params import from_mapping
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.extract import extraction
-from pipeline.extract.extraction import RANKED, CleanParams, ExtractParams, clean_chunk
+from pipeline.extract.extraction import RANKED, CleanParams, ExtractParams, clean_chunk, rank
 from pipeline.extract.pages import PAGES
 
 PARAMS = ExtractParams(
@@ -108,17 +108,8 @@ def test_sample_is_unique_lowest_ranks_in_order(tmp_path: Path, monkeypatch: pyt
 
 
 def test_rank_depends_only_on_text_and_key() -> None:
-    assert extraction.rank("Rome.", b"k" * 32) == extraction.rank("Rome.", b"k" * 32)
-    assert (
-        len(
-            {
-                extraction.rank("Rome.", b"k" * 32),
-                extraction.rank("Roma.", b"k" * 32),
-                extraction.rank("Rome.", b"l" * 32),
-            }
-        )
-        == 3
-    )
+    assert rank("Rome.", b"k" * 32) == rank("Rome.", b"k" * 32)
+    assert len({rank("Rome.", b"k" * 32), rank("Roma.", b"k" * 32), rank("Rome.", b"l" * 32)}) == 3
 
 
 def test_shards_are_cut_across_chunks(tmp_path: Path) -> None:
