@@ -14,7 +14,7 @@ SPACELESS = frozenset(("CJK", "THAI", "LAO", "KHMER", "MYANMAR"))
 """Scripts that are written without blanks between words."""
 
 CHARACTERS_PER_WORD = 2
-"""Characters that count as one word in the scripts of SPACELESS: punctuation counts, blanks do not."""
+"""So many characters count as one word in the scripts of SPACELESS; punctuation counts, blanks do not."""
 
 OTHER = "OTHER"
 """What `script` says of a letter that no single script owns, such as "µ", and of scripts that are not listed here."""
