@@ -1,11 +1,12 @@
-"""Marian translation models, run by CTranslate2: translates by beam search, and scores translations by teacher forcing.
+"""Translation models in Marian's format, run by CTranslate2: beam search, and scores by teacher forcing.
 
-Used for backtranslated candidates (section 4.1) and for the backtranslation likelihood (section 4.2). The paper's
-tensor2tensor Transformers are replaced by any Marian model in transformers layout: a plain pair model, a many-target
-model (its vocabulary has tokens such as `>>fra<<`, one of which is put before the source), or a many-source model.
+They make backtranslated candidates (section 4.1) and the backtranslation likelihood (section 4.2). The paper uses
+Transformers of tensor2tensor. Here any Marian model in transformers layout serves: a model of one language pair, a
+many-target model (its vocabulary has tokens such as `>>fra<<`, and one of them goes before the source), or a
+many-source model.
 
-A model is converted on first use into a git-ignored folder named for the model's bytes. One thread and float32, so
-that results do not depend on the machine's load.
+A model is converted on first use, into a git-ignored folder named for the model's bytes. It runs on one thread and in
+float32, so that results do not depend on the machine's load.
 """
 
 import ctypes
@@ -17,23 +18,26 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import ctranslate2
 import numpy
 from numpy.typing import NDArray
+from pydantic import BeforeValidator, ValidationInfo
+from pydantic_core import PydanticCustomError
 from transformers import MarianTokenizer
 
 from pipeline.core import runtime
 from pipeline.core.errors import ModelError, StorageError
 from pipeline.core.models import from_folder, load, load_config, locate
+from pipeline.core.params import MODELS, ModelName, params
 from pipeline.core.work import WORK, file_hash
 
 CUBLAS = "libcublas.so.12"
 """The CUDA library that CTranslate2 loads when it first multiplies on a GPU."""
 
 ENGLISH = "en"
-"""What many-source models translate into; pair models and they need no token for it."""
+"""What many-source models translate into. No model needs a token for it."""
 
 THREE_LETTERS = {
     "ar": "ara", "cs": "ces", "da": "dan", "de": "deu", "el": "ell", "en": "eng", "es": "spa", "et": "est",
@@ -41,33 +45,60 @@ THREE_LETTERS = {
     "lv": "lav", "nl": "nld", "pl": "pol", "pt": "por", "ro": "ron", "ru": "rus", "sv": "swe", "tr": "tur",
     "uk": "ukr", "zh": "zho",
 }  # fmt: skip
-"""ISO 639-1 -> ISO 639-3, the code in most language tokens of OPUS-MT."""
+"""ISO 639-1 code -> ISO 639-3 code, which most language tokens of OPUS-MT hold."""
 
 
-@dataclass(frozen=True)
+@params
 class Pivot:
-    """The two models of a round trip: names (see `pipeline.core.models`) of text -> pivot and of pivot -> text."""
+    """The two models of a round trip through another language."""
 
-    to: str
-    back: str
+    to: ModelName
+    """Translates the text into the other language."""
+    back: ModelName
+    """Translates from there into the text's language."""
+
+
+def _pivots_named(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str):
+        return value
+    known = (info.context or {}).get(MODELS, {}).get(value)
+    if not isinstance(known, dict):
+        rule = "must be a mapping, or the key of one among the profile's models, not {value}"
+        raise PydanticCustomError("no_such_pivots", rule)  # the loader puts the value in
+    return known
+
+
+Pivots = Annotated[dict[str, Pivot], BeforeValidator(_pivots_named)]
+"""ISO 639-1 code of another language -> its models. In params.yaml: the mapping, or its key in the profile's `models`.
+
+`pivots: pivots` takes what the profile says under `models`, such as
+`pivots: {fr: {to: ..., back: ...}, de: {to: ..., back: ...}}`.
+"""
 
 
 @dataclass(frozen=True)
 class Likelihoods:
-    """Teacher-forced scores of n targets; the end of sentence counts as one token, so that `tokens` is at least 1."""
+    """Scores of n targets by teacher forcing. The end of a sentence counts as one token, in both arrays."""
 
     log_probability: NDArray[numpy.float64]
-    """(n,) float64: natural log P(target and its end | source), 0 or less."""
+    """(n,) float64: natural log P(target and its end | source), 0 or less; higher is more probable."""
     tokens: NDArray[numpy.int64]
-    """(n,) int64: pieces of the target plus one."""
+    """(n,) int64: pieces of the target, and 1 for its end; at least 1."""
 
     def per_token(self) -> NDArray[numpy.float64]:
-        """(n,) float64: mean log probability of a token, in nats."""
+        """(n,) float64: mean log probability of a token, in nats, 0 or less.
+
+        >>> Likelihoods(numpy.array([-6.0]), numpy.array([3])).per_token().tolist()
+        [-2.0]
+        """
         return self.log_probability / self.tokens
 
 
 class Translator:
-    """One converted model and its tokenizer. `truncated` counts texts that were cut to the model's positions so far."""
+    """One converted model and its tokenizer.
+
+    `positions`: tokens that a source or a target may have. `truncated`: how many texts have been cut to them so far.
+    """
 
     def __init__(self, folder: Path) -> None:
         config = load_config(folder)
@@ -91,13 +122,14 @@ class Translator:
         )
 
     def fits(self, text: str) -> bool:
-        """Whether `text` is translated whole: its pieces, a language token and the end fit the model's positions."""
+        """Whether `text` is translated without a cut: its pieces, a language token and the end fit the positions."""
         return len(self._tokenizer.spm_source.encode(text, out_type=str)) <= self.positions - 2
 
     def translate(self, texts: Sequence[str], language: str, beam_width: int, batch_sentences: int) -> list[str]:
-        """The best translation into `language` of each text, in order; an empty text stays empty.
+        """The best translation of each text into `language` (ISO 639-1), in order. A blank text gives "".
 
-        Too long texts are cut. A translation has at most about twice its source's pieces (see `_decoding_limit`).
+        Texts that are too long are cut. A translation has at most about twice as many pieces as its source (see
+        `_decoding_limit`). Raises a ModelError if the model does not translate into `language`.
         """
         sources = self._sources(texts, language)
         groups: dict[int, list[int]] = defaultdict(list)
@@ -121,7 +153,7 @@ class Translator:
     def log_likelihood(
         self, sources: Sequence[str], targets: Sequence[str], language: str, batch_sentences: int
     ) -> Likelihoods:
-        """Score each target, in `language`, given its source. An empty target scores log P(end of sentence)."""
+        """Score each target, a text in `language`, given its source. An empty target scores log P(end of sentence)."""
         assert len(sources) == len(targets), (len(sources), len(targets))
         if not targets:
             return Likelihoods(numpy.zeros(0), numpy.zeros(0, dtype=numpy.int64))
@@ -154,7 +186,7 @@ class Translator:
 
 @functools.cache
 def _gpu_translates() -> bool:
-    """Whether CTranslate2 can compute on the GPU; if not, the first worker says so."""
+    """Whether CTranslate2 can compute on the GPU. If its CUDA library is missing, the first worker says so."""
     try:
         ctypes.CDLL(CUBLAS)
         return bool(ctranslate2.get_cuda_device_count() > 0)
@@ -165,9 +197,9 @@ def _gpu_translates() -> bool:
 
 
 def _decoding_limit(pieces: int, positions: int) -> int:
-    """Longest translation of a source of so many pieces: stops endless repetition early.
+    """Most pieces of the translation of a source of so many `pieces`: stops endless repetition early.
 
-    A function of the source alone and not of its batch, so that batching changes no translation.
+    It depends on the source and not on its batch, so that batching changes no translation.
 
     >>> [_decoding_limit(pieces, 256) for pieces in (1, 16, 17, 200)]
     [48, 48, 80, 256]
@@ -176,10 +208,10 @@ def _decoding_limit(pieces: int, positions: int) -> int:
 
 
 def language_token(vocabulary: dict[str, int], language: str, folder: Path) -> str | None:
-    """The token that asks a many-target model for `language`, or None where none is needed.
+    """The token that asks a many-target model for `language`, or None if the model needs no token.
 
-    A model whose vocabulary has such tokens but none for `language` is refused, except for ENGLISH: a many-source
-    model often shares the vocabulary of its many-target twin.
+    A ModelError says that the vocabulary has such tokens, but none for `language`. ENGLISH is never refused: a
+    many-source model often shares the vocabulary of its many-target twin.
 
     >>> language_token({"a": 0, ">>fra<<": 1}, "fr", Path("model"))
     '>>fra<<'
@@ -194,17 +226,17 @@ def language_token(vocabulary: dict[str, int], language: str, folder: Path) -> s
 
 
 class _Converter(ctranslate2.converters.TransformersConverter):  # type: ignore[misc]
-    """CTranslate2's converter, held to safetensors (law 8)."""
+    """CTranslate2's converter, which here reads safetensors only (law 9)."""
 
     def load_model(self, model_class: Any, model_name_or_path: str, **kwargs: Any) -> Any:
         return load(model_class, Path(model_name_or_path), **kwargs)
 
 
 def converted(folder: Path) -> Path:
-    """The CTranslate2 form of the transformers model in `folder`, made on first use.
+    """The folder of the model in `folder` in CTranslate2's format; the model is converted on first use.
 
-    The name comes from the model's bytes and CTranslate2's version. Conversion happens beside it and is renamed, so
-    that workers that start together do not meet a half-written model; the first to finish wins.
+    The folder's name comes from the model's bytes and CTranslate2's version. A conversion is written beside it and
+    then renamed, so that workers which start together never meet half of a model; the first to finish wins.
     """
     target = WORK / "ctranslate2" / f"{file_hash(folder)[:24]}-{ctranslate2.__version__}"
     if target.is_dir():
@@ -226,5 +258,5 @@ def converted(folder: Path) -> Path:
 
 @functools.lru_cache(maxsize=8)
 def load_translator(name: str) -> Translator:
-    """The translator of the model `name` (see `pipeline.core.models`), loaded once a process."""
+    """The translator of the model `name` (see `pipeline.core.models`); a process loads it once."""
     return Translator(locate(name))

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 from pathlib import Path
 
 import numpy
@@ -10,9 +11,10 @@ import torch
 from tiny_marian import TEXTS, save_tiny_marian
 from transformers import BertConfig, BertModel, MarianMTModel, MarianTokenizer
 
-from pipeline.core.errors import ModelError
+from pipeline.core.errors import ModelError, ParamsError
+from pipeline.core.params import from_mapping, params
 from pipeline.teachers import translator as module
-from pipeline.teachers.translator import Translator, _decoding_limit, converted, language_token
+from pipeline.teachers.translator import Pivot, Pivots, Translator, _decoding_limit, converted, language_token
 
 
 @pytest.fixture(autouse=True)
@@ -212,3 +214,33 @@ def test_a_translator_that_is_not_whole_is_one_sentence(tmp_path: Path) -> None:
     (folder / "config.json").unlink()
     with pytest.raises(ModelError, match=f"^{folder}: cannot be loaded "):
         Translator(folder)
+
+
+@params
+class RoundTrip:
+    """What a stage's params may hold."""
+
+    pivots: Pivots
+
+
+@pytest.mark.parametrize("value", ["both", {"fr": {"to": "there", "back": "./back"}}])
+def test_pivots_are_written_out_or_named_by_their_key_among_the_profiles_models(value: object) -> None:
+    models = {"there": "bundled:there", "both": {"fr": {"to": "there", "back": "./back"}}}
+    found = from_mapping({"pivots": value}, RoundTrip, "perturb.backtranslate", models=models)
+    assert found.pivots == {"fr": Pivot("bundled:there", "./back")}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("spam", "pivots: must be a mapping, or the key of one among the profile's models, not 'spam'."),
+        ("there", "pivots: must be a mapping, or the key of one among the profile's models, not 'there'."),
+        ("half", "pivots.fr.back: missing."),
+        (["fr"], "pivots: must be a mapping, not ['fr']."),
+        ({"fr": {"to": "a", "back": "b", "on": "c"}}, "pivots.fr.on: unknown key."),
+    ],
+)
+def test_pivots_that_are_not_there_are_named(value: object, message: str) -> None:
+    models = {"there": "bundled:there", "half": {"fr": {"to": "there"}}}
+    with pytest.raises(ParamsError, match=f"^{re.escape(f'perturb.backtranslate.{message}')}$"):
+        from_mapping({"pivots": value}, RoundTrip, "perturb.backtranslate", models=models)
