@@ -25,7 +25,7 @@ PAIRS = pyarrow.schema(
         _field("segment_id", _text),  # of z: pairs that share a reference share it
         _field("reference", _text),  # z
         _field("candidate", _text),  # z~
-        _field("technique", _text),  # one of synthetic/attempt.Technique; word dropping keeps its parent's
+        _field("technique", _text),  # what made the candidate, such as "mask_fill"; word dropping keeps its parent's
         _field("pivot", _text, True),  # language code, such as "fr", where backtranslated
         _field("mask_style", _text, True),  # "random" or "span" where mask-filled
         _field("masks", _int, True),  # number of masks filled
@@ -111,13 +111,13 @@ AGREEMENT = pyarrow.schema(
 
 
 class Reason(enum.StrEnum):
-    """Why an attempt gives no pair; the names under which dropped rows are counted."""
+    """Why an attempt gives no pair: the names under which dropped rows are counted."""
 
-    TOO_LONG = "too_long"  # more pieces than the model has positions
-    UNMASKABLE = "unmaskable"  # no word, or the word drawn has more pieces than masks are allowed
-    EMPTY_TRANSLATION = "empty_translation"
+    TOO_LONG = "too_long"  # the text has more pieces than the model has positions
+    UNMASKABLE = "unmaskable"  # the text has no word, or the word drawn has more pieces than there may be masks
+    EMPTY_TRANSLATION = "empty_translation"  # the translation has no word, also `&nbsp;`
     UNCHANGED = "unchanged"  # the candidate equals its reference
-    DUPLICATE = "duplicate"  # the same reference and candidate stand in the shard already, or in the same source
-    EMPTY_TEXT = "empty_text"  # one side of a row of a source
-    WORDS = "words"  # fewer than its technique's min_words, or more than its max_words
-    NOT_DRAWN = "not_drawn"  # its technique's `pairs` are fewer than its sources have
+    DUPLICATE = "duplicate"  # the shard, or the source, has the same reference and candidate already
+    EMPTY_TEXT = "empty_text"  # a side of a source's row has no word, or there is no word to drop
+    WORDS = "words"  # a text has fewer words than its technique's min_words, or more than its max_words
+    NOT_DRAWN = "not_drawn"  # the sources have more rows than their technique's `pairs`

@@ -1,4 +1,4 @@
-"""Files of text from elsewhere: outputs of systems, and parallel text."""
+"""Files of text that several shards share: outputs of systems, and parallel text (sentences and their translations)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,8 @@ from typing import Generic, Self, TypeVar
 
 import numpy
 
-from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.errors import InputError
+from pipeline.core.params import params
 from pipeline.core.records import Reason
 from pipeline.files.fetch import local
 from pipeline.files.lines import read_lines
@@ -16,45 +17,63 @@ from pipeline.files.lines import read_lines
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@params
 class TextSource:
-    """A file or folder, or a URL with its checksum; `name` begins the ids of what is read from it."""
+    """A file or folder of texts."""
 
     name: str
+    """Begins the ids of what is read from it."""
     path: str
+    """A local path, or a URL."""
     sha256: str | None
+    """Checksum of the file; a URL needs it."""
 
     def file(self) -> Path:
-        """Where it lies, once fetched."""
+        """Where the file or folder lies on this machine, once fetched."""
         return local(self.path, self.sha256)
 
 
-def hold_distinct(key: str, sources: Sequence[TextSource]) -> None:
-    """Raise a ParamsError that names `key` if two sources have the same name."""
+def check_sources(sources: Sequence[TextSource], drawn: int = 0) -> None:
+    """Raise a ValueError, which params report, if two sources share a name, or none has the pairs to be `drawn`.
+
+    >>> check_sources([], 3)
+    Traceback (most recent call last):
+    ValueError: pairs: is 3, but there are no sources
+    """
     names = [source.name for source in sources]
     if len(set(names)) < len(names):
-        raise ParamsError(f"{key}: two of them are called {max(names, key=names.count)}.")
+        raise ValueError(f"sources: two of them are called {max(names, key=names.count)}")
+    if drawn and not sources:
+        raise ValueError(f"pairs: is {drawn}, but there are no sources")
 
 
 @dataclass(frozen=True)
 class Draw(Generic[T]):
-    """What was drawn from sources, in random order, and how many of their rows were not, by reason (law 6)."""
+    """Rows drawn from sources, in random order; `lost` counts the rows that were not drawn, by reason (law 7)."""
 
     rows: Sequence[T]
     lost: Counter[str]
 
     @classmethod
     def of(cls, usable: Sequence[T], lost: Counter[str], count: int, rng: numpy.random.Generator) -> Self:
-        """`count` of `usable`, or all where there are fewer; the others are lost too."""
+        """Draw `count` of `usable`, or all if there are fewer; `lost` counts the rows that are not usable."""
         order = rng.permutation(len(usable))[:count]
         return cls([usable[i] for i in order], lost + Counter({Reason.NOT_DRAWN.value: len(usable) - len(order)}))
+
+    def part(self, index: int, count: int) -> Self:
+        """The part of shard `index` of `count`: every `count`-th row. The first shard's part has all that is lost.
+
+        >>> Draw("abcde", Counter()).part(1, 3).rows
+        'be'
+        """
+        return type(self)(self.rows[index::count], self.lost if index == 0 else Counter())
 
 
 def parallel_sentences(source: TextSource) -> Iterator[tuple[str, str]]:
     """(sentence, its translation) of each line of a text file, gzipped or not, with a tab between the two.
 
-    The sentence is of the metric's language. White space is made single, empty lines are passed over, and further
-    columns are not read; either side may be empty.
+    The sentence is in the metric's language, and either side may be empty. White space becomes single spaces. Empty
+    lines and further columns are passed over. Raises an InputError for a line without a tab.
     """
     file = source.file()
     for number, line in enumerate(read_lines(file, strip="\r"), start=1):

@@ -1,4 +1,4 @@
-"""Make candidates whose quality is known by how they were made, for the metric that is shipped (beyond the paper).
+"""Make candidates whose quality is known from how they are made, for the metric that is shipped (beyond the paper).
 
     python -m pipeline.grade --params params.yaml --segments data/extract --out data/grade
 
@@ -12,7 +12,7 @@ from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 from pipeline.core.shards import list_shards
 from pipeline.core.work import Job, file_hash, run_job
-from pipeline.grade.candidates import GradeParams, ShardedGrades, grade_shard
+from pipeline.grade.grading import GradeParams, ShardedGrades, grade_shard
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def make_job(params: GradeParams, segments: Path) -> Job:
-    """The work of the stage; the bytes of the parallel text are part of every shard's fingerprint."""
+    """The work of the stage. The bytes of the parallel text are part of every shard's fingerprint."""
     shards = list_shards(segments)
     files = [source.file() for source in params.paraphrases.sources]
     return Job(

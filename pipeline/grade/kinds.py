@@ -1,8 +1,8 @@
-"""Candidates whose quality is known by how they were made: what no system writes and no one has rated, yet users meet.
+"""Candidates whose quality is known from how they are made. Users meet such texts, but no one has rated them.
 
 Beyond the paper, in the spirit of its word dropping ("pathological" output, section 4.1): a copy, a paraphrase, one
 wrong name, number or negation, an invented clause, loops, scrambled words, half a sentence, the source left
-untranslated, another sentence, nothing. The rules know English alone.
+untranslated, another sentence, nothing. The rules know only English.
 """
 
 import enum
@@ -36,7 +36,7 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Sentence:
-    """A reference, with a paraphrase and the same sentence in another language where they are known."""
+    """A reference. If they are known, also a paraphrase, and the same sentence in another language."""
 
     id: str
     text: str
@@ -46,7 +46,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Pool:
-    """What wrong parts are taken from: other sentences, and the names in them, each as often as it occurs."""
+    """Where wrong parts come from: other sentences, and the names in them, each as often as it occurs."""
 
     texts: Sequence[str]
     names: Sequence[str]
@@ -66,7 +66,7 @@ NEGATIONS = {
     r"(?<!\bor) not\b(?! only\b)": "",
     r"(?<!\b[Aa]i)(?<!\b[Ss]ha)n['’]t\b": "",
 }
-"""What stands for a negation in a text, and what remains without it."""
+"""Pattern of a negation -> what remains of it when the text no longer negates."""
 _OPPOSITES = _words(
     "always never before after more less increased decreased rose fell won lost first last opened closed accepted "
     "rejected with without many few all none possible impossible likely unlikely began ended above below better worse "
@@ -82,7 +82,7 @@ _LAST_CLAUSE = re.compile(r"(?:, | and | because | when | while | but )[^,]{12,9
 
 
 def names_in(text: str) -> list[str]:
-    """Capitalised words, runs of them as one, that do not begin the sentence.
+    """Capitalised words that do not begin the sentence; neighbours make one name.
 
     >>> names_in("Yesterday the mayor of New York met Anna.")
     ['New York', 'Anna']
@@ -91,7 +91,10 @@ def names_in(text: str) -> list[str]:
 
 
 def wrong_name(text: str, pool: Pool, rng: Random) -> str | None:
-    """`text` with one of its names replaced: a weekday or month by another, any other name by one of the pool."""
+    """`text` with one name replaced: a weekday or a month by another one, any other name by one from the pool.
+
+    A name from the pool has as many words as the one that it replaces. None if there is nothing to replace.
+    """
     places = list(_NAME.finditer(text))
     if not places:
         return None
@@ -106,7 +109,7 @@ def wrong_name(text: str, pool: Pool, rng: Random) -> str | None:
 
 
 def wrong_number(text: str, pool: Pool, rng: Random) -> str | None:
-    """`text` with one number changed: one digit of it, or a number word for another."""
+    """`text` with one number changed: one of its digits, or a number word. None if there is no number."""
     digits = list(_DIGITS.finditer(text))
     words = [match for word in NUMBER_WORDS for match in re.finditer(rf"\b{word}\b", text)]
     if not digits and not words:
@@ -124,7 +127,10 @@ def wrong_number(text: str, pool: Pool, rng: Random) -> str | None:
 
 
 def negated(text: str, pool: Pool, rng: Random) -> str | None:
-    """`text` with its meaning turned: a "not" taken out or put behind an auxiliary, or a word's opposite."""
+    """`text` with its meaning turned: without its "not", with a "not" behind an auxiliary, or with an opposite word.
+
+    None if there is no such place.
+    """
     ways: list[str] = []
     for pattern, replacement in NEGATIONS.items():
         if not ways and re.search(pattern, text):
@@ -139,7 +145,10 @@ def negated(text: str, pool: Pool, rng: Random) -> str | None:
 
 
 def extra_clause(text: str, pool: Pool, rng: Random) -> str | None:
-    """`text` with the last clause of another sentence at its end."""
+    """`text` with the last clause of another sentence at its end.
+
+    None if `text` does not end like a sentence, or if ten draws from the pool give no clause.
+    """
     if text[-1] not in ".!?":
         return None
     for other in _some(pool.texts, 10, rng):
@@ -150,7 +159,10 @@ def extra_clause(text: str, pool: Pool, rng: Random) -> str | None:
 
 
 def repeated(text: str, pool: Pool, rng: Random) -> str | None:
-    """`text` with one to four of its words said three to seven times; half of the time the loop is where it ends."""
+    """`text` with one to four of its words said three to seven times. Half of the time the text ends there.
+
+    None if the text has too few words.
+    """
     words = text.split()
     length = int(rng.integers(1, 5))
     if len(words) < length + 2:
@@ -162,13 +174,13 @@ def repeated(text: str, pool: Pool, rng: Random) -> str | None:
 
 
 def scrambled(text: str, pool: Pool, rng: Random) -> str | None:
-    """The words of `text` in random order."""
+    """The words of `text` in random order. None if there are fewer than four."""
     words = text.split()
     return " ".join(words[i] for i in rng.permutation(len(words))) if len(words) > 3 else None
 
 
 def half(text: str, pool: Pool, rng: Random) -> str | None:
-    """30 to 60% of the words of `text`, of its beginning or of its end."""
+    """The first or the last 30 to 60% of the words of `text`. None if there are fewer than four."""
     words = text.split()
     if len(words) < 4:
         return None
@@ -177,7 +189,7 @@ def half(text: str, pool: Pool, rng: Random) -> str | None:
 
 
 def unrelated(text: str, pool: Pool, rng: Random) -> str | None:
-    """Another sentence."""
+    """Another sentence. None if three draws from the pool give only `text`."""
     return next((other for other in _some(pool.texts, 3, rng) if other != text), None)
 
 
@@ -198,11 +210,11 @@ WAYS: Mapping[Kind, Callable[[str, Pool, Random], str | None]] = {
     Kind.UNRELATED: unrelated,
     Kind.EMPTY: empty,
 }
-"""Every kind that a text alone suffices for; a way gives None where the text does not allow it."""
+"""How to make the kinds that need only the text. The result is None if the text does not allow it."""
 
 
 def candidate(kind: Kind, sentence: Sentence, pool: Pool, rng: Random) -> str | None:
-    """A candidate of `kind` for `sentence`, None where there is none."""
+    """A candidate of `kind` for `sentence`, or None if there is none."""
     if kind is Kind.PARAPHRASE:
         return sentence.paraphrase
     if kind is Kind.UNTRANSLATED:

@@ -1,57 +1,58 @@
-"""Paraphrases out of parallel text: two sentences that translate the same sentence say the same thing.
+"""Paraphrases out of parallel text: two sentences say the same thing if they translate the same sentence.
 
-After Bannard and Callison-Burch 2005 (pivoting), on whole sentences. Those of everyday language are short, so that
-several are joined to one, as long as what systems translate.
+This is the pivoting of Bannard and Callison-Burch 2005, on whole sentences. Sentences of everyday language are short.
+So several of them are joined, to texts as long as those that systems translate.
 """
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
+from typing import Annotated, Self
 
 import numpy
+from pydantic import Field, model_validator
 
 from pipeline.core.errors import InputError
-from pipeline.core.params import require
+from pipeline.core.params import AtLeastOne, params
 from pipeline.core.scripts import length
 from pipeline.core.seeds import generator
-from pipeline.files.parallel import TextSource, hold_distinct, parallel_sentences
+from pipeline.files.parallel import TextSource, check_sources, parallel_sentences
 from pipeline.grade.kinds import Sentence
 
 
-@dataclass(frozen=True)
+@params
 class ParaphraseParams:
-    """`sources` are parallel text; up to `longest` sentences are joined.
-
-    `max_overlap`: share of two sentences' distinct words that both hold, at most.
-    """
+    """Which sentences become paraphrases."""
 
     sources: tuple[TextSource, ...]
-    min_words: int
-    max_overlap: float
-    longest: int
+    """Files of parallel text."""
+    min_words: AtLeastOne
+    """Shorter sentences are left out."""
+    max_overlap: Annotated[float, Field(gt=0, le=1)]
+    """Two sentences with a larger overlap are no paraphrases (see `overlap`)."""
+    longest: AtLeastOne
+    """Most sentences that are joined."""
 
-    def __post_init__(self) -> None:
-        require(self.min_words > 0, "grade.paraphrases.min_words", "be at least 1", self.min_words)
-        require(self.longest > 0, "grade.paraphrases.longest", "be at least 1", self.longest)
-        require(0 < self.max_overlap <= 1, "grade.paraphrases.max_overlap", "lie between 0 and 1", self.max_overlap)
-        hold_distinct("grade.paraphrases.sources", self.sources)
+    @model_validator(mode="after")
+    def _tells_sources_apart(self) -> Self:
+        check_sources(self.sources)
+        return self
 
 
 MOST_VERSIONS = 10
-"""Sentences with the same translation that are paired with each other, at most; the first of them."""
+"""Of the sentences with one translation, only the first so many are paired with each other."""
 
 
 @functools.lru_cache(maxsize=1)
 def paraphrased(params: ParaphraseParams, seed: int) -> Sequence[Sentence]:
-    """Sentences with a paraphrase and a translation, in random order, one to `longest` of a file's in each."""
+    """Texts with a paraphrase and a translation, in random order. Each joins one to `longest` sentences of a file."""
     rng = generator(seed, "grade", "paraphrases")
     found = [sentence for source in params.sources for sentence in _joined(_read(source, params, rng), params, rng)]
     return [found[i] for i in rng.permutation(len(found))]
 
 
 def _joined(sentences: Sequence[Sentence], params: ParaphraseParams, rng: numpy.random.Generator) -> Iterator[Sentence]:
-    """`sentences` in random order, a drawn number of them put together at a time."""
+    """`sentences` in random order, joined; how many sentences each text joins is drawn."""
     order = [sentences[i] for i in rng.permutation(len(sentences))]
     first = 0
     while first < len(order):
@@ -62,7 +63,9 @@ def _joined(sentences: Sequence[Sentence], params: ParaphraseParams, rng: numpy.
 
 
 def overlap(one: str, other: str) -> float:
-    """Share of the distinct words of two texts that both hold; case and the punctuation at a word's edges do not count.
+    """Share of the distinct words of two texts that stand in both: 0 (no word in common) to 1 (the same words).
+
+    Case does not count, nor does punctuation at a word's edges.
 
     >>> overlap("I saw it.", "It saw you!")
     0.5
@@ -72,7 +75,7 @@ def overlap(one: str, other: str) -> float:
 
 
 def _read(source: TextSource, params: ParaphraseParams, rng: numpy.random.Generator) -> list[Sentence]:
-    """Every two sentences of `source` with the same translation; which of the two is the reference is drawn."""
+    """All pairs of sentences of `source` with the same translation. Which of the two is the reference is drawn."""
     versions: dict[str, list[str]] = {}
     for text, foreign in parallel_sentences(source):
         if length(text) >= params.min_words and foreign:

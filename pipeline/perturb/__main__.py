@@ -1,20 +1,20 @@
-"""Make sentence pairs out of segments (section 4.1): mask-filling, backtranslation, word dropping; and beyond.
+"""Make pairs of sentences by perturbing segments (section 4.1): reference and candidate, to pre-train on.
 
     python -m pipeline.perturb --params params.yaml --segments data/extract --out data/perturb
 
-One shard of pairs for each shard of segments.
+One shard of pairs for each shard of segments. What is done to the segments stands in `pipeline.perturb.techniques`.
 """
 
 import argparse
 from pathlib import Path
 
+from pipeline.core.closure import code_fingerprint
 from pipeline.core.errors import InputError
-from pipeline.core.models import locate
-from pipeline.core.params import load_params
+from pipeline.core.params import load_params, part_names
 from pipeline.core.runtime import run_main
 from pipeline.core.shards import list_shards
 from pipeline.core.work import Job, file_hash, run_job
-from pipeline.perturb.pairs import PerturbParams, ShardedParams, perturb_shard
+from pipeline.perturb.pairs import TECHNIQUES, PerturbParams, Plan, load_technique, perturb_shard
 
 
 def main() -> None:
@@ -24,28 +24,29 @@ def main() -> None:
     parser.add_argument("--segments", type=Path, required=True, help="folder of segment shards, from extract")
     parser.add_argument("--out", type=Path, required=True, help="folder for the shards of pairs")
     arguments = parser.parse_args()
-    params = load_params(arguments.params, "perturb", PerturbParams)
-    counts = run_job(make_job(params, arguments.segments), arguments.out)
+    counts = run_job(make_job(arguments.params, arguments.segments), arguments.out)
     if not counts["rows_out"]:
         raise InputError(
-            "no pair came of these segments; look at counts.json and the shares in perturb", file=arguments.out
+            "these segments gave no pair; look at counts.json there, and at the shares in perturb", file=arguments.out
         )
     print(f"perturb: {counts['rows_out']} pairs of {counts['rows_in']} attempts")
 
 
-def make_job(params: PerturbParams, segments: Path) -> Job:
-    """The work of the stage; the bytes of models and texts are part of every shard's fingerprint."""
+def make_job(params_file: Path, segments: Path) -> Job:
+    """The work of the stage. Each technique's code, models and texts are part of every shard's fingerprint."""
+    names = part_names(params_file, "perturb")
+    modules = {name: load_technique(name) for name in names}
+    params = load_params(params_file, "perturb", PerturbParams, without=names)
+    techniques = {name: load_params(params_file, f"perturb.{name}", modules[name].Params) for name in names}
     shards = list_shards(segments)
-    files = [locate(name) for name in params.models()]
-    for technique in (params.system_outputs, params.translate):
-        if technique.pairs:
-            files += [source.file() for source in technique.sources]
+    needed = [file for name in names for file in modules[name].needs(techniques[name])]
+    code = [code_fingerprint(f"{TECHNIQUES}.{name}") for name in names]
     return Job(
         module="pipeline.perturb.__main__",
         function=perturb_shard,
         inputs=[[shard] for shard in shards],
-        params=ShardedParams(params, len(shards)),
-        extra=" ".join(map(file_hash, files)),
+        params=Plan(params.seed, techniques, len(shards)),
+        extra=" ".join([*code, *map(file_hash, dict.fromkeys(needed))]),
     )
 
 

@@ -1,121 +1,198 @@
-"""All pairs of one shard of segments (section 4.1): mask-filling, backtranslation, then word dropping.
+"""All pairs of one shard of segments (section 4.1), made by the techniques that params.yaml names.
 
-Outputs of real systems and translations of parallel text, where there are any, are dealt out among the shards before
-words are dropped. A pair that repeats another of its shard, or whose candidate equals its reference, is dropped and
-counted.
+A technique is a module of `pipeline.perturb.techniques` (see `Technique`). To add one, add its module, its section
+`perturb.<name>` in params.yaml and its test. The techniques of a section run one after another, in its order. Each of
+them sees the segments and the pairs made so far: mask-filling and backtranslation start from the segments, word
+dropping from the pairs, and others bring texts from elsewhere, of which every shard gets its part.
+
+A pair that repeats another of its shard, or whose candidate equals its reference, is dropped and counted.
 """
 
+import dataclasses
+import html
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy
 
+from pipeline.core import registry
+from pipeline.core.params import params
 from pipeline.core.records import PAIRS, SEGMENTS, Reason
 from pipeline.core.seeds import generator
 from pipeline.core.shards import read_shard, table_of
 from pipeline.core.work import Outcome
-from pipeline.perturb.attempts import Attempt, chosen, pair
-from pipeline.perturb.techniques.backtranslate import BacktranslateParams, backtranslate
-from pipeline.perturb.techniques.mask_fill import MaskFillParams, mask_fill
-from pipeline.perturb.techniques.system_outputs import SystemOutputsParams, drawn
-from pipeline.perturb.techniques.translate import TranslateParams, sentences, translate
-from pipeline.perturb.techniques.word_drop import WordDropParams, drop_words
 
-Row = dict[str, Any]
+TECHNIQUES = "pipeline.perturb.techniques"
+"""Package whose modules are the techniques."""
 
 
-@dataclass(frozen=True)
+@params
 class PerturbParams:
-    """The section `perturb` of params.yaml."""
+    """The section `perturb` of params.yaml, without the parts that belong to techniques."""
 
     seed: int
-    mask_fill: MaskFillParams
-    backtranslate: BacktranslateParams
-    system_outputs: SystemOutputsParams
-    translate: TranslateParams
-    word_drop: WordDropParams
-
-    def models(self) -> list[str]:
-        """Names of all models that the pairs depend on, each once."""
-        names = {name for pivot in self.backtranslate.pivots.values() for name in (pivot.to, pivot.back)}
-        if self.translate.pairs:
-            names |= {source.model for source in self.translate.sources}
-        return sorted({self.mask_fill.model} | names)
 
 
 @dataclass(frozen=True)
-class ShardedParams:
-    """What a shard is made by: the stage's params, and the number of shards that share the texts from elsewhere."""
+class Attempt:
+    """A candidate for a reference, or the reason why there is none. The other fields are columns of PAIRS."""
 
-    perturb: PerturbParams
+    segment_id: str
+    reference: str
+    tag: str
+    """Unique among the attempts for a segment, such as "mask1" or "fr"; ends the pair's id."""
+    technique: str
+    candidate: str = ""
+    reason: Reason | None = None
+    pivot: str | None = None
+    mask_style: str | None = None
+    masks: int | None = None
+    dropped_words: int = 0
+    parent_id: str | None = None
+
+    @property
+    def pair_id(self) -> str:
+        """The pair's id, such as "12-3/mask1"."""
+        return f"{self.segment_id}/{self.tag}"
+
+    def row(self) -> dict[str, Any]:
+        """The row of PAIRS."""
+        return {name: getattr(self, name) for name in PAIRS.names}
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A sentence of the shard, which becomes a reference."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What a technique can make pairs of: the segments, the pairs made so far, and texts from elsewhere."""
+
+    segments: Sequence[Segment]
+    pairs: Sequence[Attempt]
+    """What the techniques before this one made, without a reason against it."""
+    index: int
+    """Number of the shard, from 0; says which part of texts from elsewhere is its own."""
+    count: int
+    """Number of all shards."""
+    seed: int
+    """Of the stage; for draws that must be the same in every shard."""
+    rng: numpy.random.Generator
+    """Depends on the stage's seed, the shard's number and the technique's name."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of a technique: its attempts in order, and rows of its sources that were not even tried, by reason."""
+
+    attempts: Sequence[Attempt]
+    lost: Counter[str] = field(default_factory=Counter)
+
+
+class Technique(Protocol):
+    """What every module `pipeline.perturb.techniques.<name>` offers."""
+
+    Params: type[Any]
+    """Its section `perturb.<name>` of params.yaml, a class made by `pipeline.core.params.params`."""
+
+    def needs(self, params: Any) -> Sequence[Path]:
+        """Folders of models and files of text that the pairs depend on; found, and fetched, before any work starts."""
+        ...
+
+    def make(self, shard: Shard, params: Any) -> Made:
+        """Its attempts for one shard. They depend on `shard` and `params` only, and draw from no other generator."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every shard is made by."""
+
+    seed: int
+    techniques: dict[str, Any]
+    """Name -> its Params, in the order in which they run."""
     shards: int
+    """How many shards share the texts from elsewhere."""
+
+
+def load_technique(name: str) -> Technique:
+    """The module of the technique `name`; a ParamsError lists the techniques if there is no such module."""
+    return cast(Technique, registry.load(TECHNIQUES, name, "perturb"))
 
 
 class Pairs:
-    """The rows of one shard so far, in order, and what was dropped; the first of equal pairs stays."""
+    """The pairs of one shard so far, in order, and what was dropped by reason. Of equal pairs the first stays."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.kept: list[Attempt] = []
         self.dropped: Counter[str] = Counter()
         self._seen: set[tuple[str, str]] = set()
 
-    def attempted(self, segment_id: str, reference: str, attempt: Attempt) -> None:
-        """Keep what came of `attempt`, or count why nothing did."""
-        if attempt.reason is None:
-            self.add(pair(segment_id, reference, attempt))
+    def add(self, attempt: Attempt) -> None:
+        """Keep `attempt`, or count why it gives no pair."""
+        texts = (attempt.reference, attempt.candidate)
+        reason = attempt.reason
+        if reason is None and attempt.candidate == attempt.reference:
+            reason = Reason.UNCHANGED
+        if reason is None and texts in self._seen:
+            reason = Reason.DUPLICATE
+        if reason is None:
+            self._seen.add(texts)
+            self.kept.append(attempt)
         else:
-            self.dropped[attempt.reason.value] += 1
-
-    def add(self, row: Row) -> None:
-        """Keep `row`, unless it teaches nothing new."""
-        key = (row["reference"], row["candidate"])
-        if key[0] == key[1]:
-            self.dropped[Reason.UNCHANGED.value] += 1
-        elif key in self._seen:
-            self.dropped[Reason.DUPLICATE.value] += 1
-        else:
-            self._seen.add(key)
-            self.rows.append(row)
+            self.dropped[reason.value] += 1
 
 
-def perturb_shard(index: int, inputs: Sequence[Path], sharded: ShardedParams) -> Outcome:
-    """Pairs (schema PAIRS) of the segments in `inputs[0]`; `rows_in` counts attempts, dropped copies included.
+def perturb_shard(index: int, inputs: Sequence[Path], plan: Plan) -> Outcome:
+    """Pairs (schema PAIRS) of the segments in `inputs[0]`; `rows_in` counts attempts and rows that were not tried."""
+    rows = read_shard(inputs[0], SEGMENTS).to_pylist()
+    segments = [Segment(row["segment_id"], row["text"]) for row in rows]
+    pairs, total = Pairs(), 0
+    for name, settings in plan.techniques.items():
+        rng = generator(plan.seed, "perturb", index, name)
+        shard = Shard(segments, tuple(pairs.kept), index, plan.shards, plan.seed, rng)
+        made = load_technique(name).make(shard, settings)
+        for attempt in made.attempts:
+            pairs.add(attempt)
+        pairs.dropped += made.lost
+        total += len(made.attempts) + made.lost.total()
+    table = table_of([attempt.row() for attempt in pairs.kept], PAIRS)
+    return Outcome(table, total, len(pairs.kept), dict(sorted(pairs.dropped.items())))
 
-    The first shard counts the rows of texts from elsewhere that no shard got.
+
+def chosen(count: int, share: float, rng: numpy.random.Generator) -> list[int]:
+    """`share` of the numbers 0 … count - 1, to the nearest whole number, drawn without replacement, in order.
+
+    >>> len(chosen(10, 0.3, numpy.random.default_rng(0)))
+    3
     """
-    params = sharded.perturb
-    segments = read_shard(inputs[0], SEGMENTS).to_pylist()
-    texts = [segment["text"] for segment in segments]
-    pairs = Pairs()
-    attempts = mask_fill(texts, params.mask_fill, generator(params.seed, "perturb", index, "mask_fill"))
-    attempts += backtranslate(texts, params.backtranslate, generator(params.seed, "perturb", index, "backtranslate"))
-    for attempt in attempts:
-        segment = segments[attempt.segment]
-        pairs.attempted(segment["segment_id"], segment["text"], attempt)
-    outputs, parallel = drawn(params.system_outputs, params.seed), sentences(params.translate, params.seed)
-    lost = outputs.lost + parallel.lost if index == 0 else Counter()
-    own_outputs = outputs.rows[index :: sharded.shards]
-    own_parallel = parallel.rows[index :: sharded.shards]
-    for row in own_outputs:
-        pairs.add(row)
-    for sentence, attempt in zip(own_parallel, translate(own_parallel, params.translate), strict=True):
-        pairs.attempted(sentence.id, sentence.reference, attempt)
-    copies = shortened(pairs.rows, params.word_drop.share, generator(params.seed, "perturb", index, "word_drop"))
-    for copy in copies:
-        pairs.add(copy)
-    pairs.dropped += lost
-    total = len(attempts) + len(own_outputs) + len(own_parallel) + len(copies) + lost.total()
-    return Outcome(table_of(pairs.rows, PAIRS), total, len(pairs.rows), dict(sorted(pairs.dropped.items())))
+    return sorted(rng.permutation(count)[: round(count * share)].tolist())
 
 
-def shortened(rows: Sequence[Row], share: float, rng: numpy.random.Generator) -> list[Row]:
-    """Copies of `share` of the pairs with words dropped from their candidates; all else is their parent's."""
-    copies = []
-    for parent in (rows[i] for i in chosen(len(rows), share, rng)):
-        short = drop_words(parent["candidate"], rng)
-        changed = {"pair_id": f"{parent['pair_id']}/drop", "candidate": short.text, "dropped_words": short.dropped}
-        copies.append({**parent, **changed, "parent_id": parent["pair_id"]})
-    return copies
+def unescaped(text: str) -> str:
+    """`text` with the characters that `&apos;` and the like stand for, and single spaces between its words.
+
+    >>> unescaped("the&nbsp;Union &apos;s"), unescaped(" &#32;&nbsp;")
+    ("the Union 's", '')
+    """
+    return " ".join(html.unescape(text).split())
+
+
+def translated(attempt: Attempt, translation: str | None) -> Attempt:
+    """`attempt` with what a translator made as its candidate; None says that its text was too long to translate.
+
+    Translators learn from tokenised corpora and write `&apos;` as these do. A translation without a word is no
+    candidate.
+    """
+    if translation is None:
+        return dataclasses.replace(attempt, reason=Reason.TOO_LONG)
+    candidate = unescaped(translation)
+    reason = None if candidate else Reason.EMPTY_TRANSLATION
+    return dataclasses.replace(attempt, candidate=candidate, reason=reason)

@@ -1,20 +1,21 @@
-"""Puts filled word pieces back into a sentence: all else stays as it was written, character by character.
+"""Puts filled word pieces back into a sentence. Everything else stays as it was written, character by character.
 
-Needed because the mask filler may be an uncased WordPiece model, whose decoded text would lose capitals and spacing
-throughout. Only at the filled positions do we decide on casing and spaces:
+The mask filler may be an uncased WordPiece model. If its pieces were decoded, the whole text would lose its capitals
+and its spacing. So casing and spaces are decided here, and only at the filled positions:
 
 - a piece that the model restored keeps its original spelling;
-- a space is kept or not as in the original where the pieces on both sides are of the kind that stood there before
-  (word for word, the same punctuation mark), else usual English spacing applies;
-- where the filler lower-cases, a filled word is spelled as it mostly is in the shard inside sentences ("paris" ->
-  "Paris");
+- between two pieces there is a space if there was one before, as long as both are of the kind that stood there (a word
+  for a word, or the same punctuation mark); else usual English spacing applies;
+- if the filler lower-cases, a filled word gets the spelling that it mostly has inside the shard's sentences ("paris"
+  -> "Paris");
 - a filled word that opens the sentence is capitalised.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from pipeline.teachers.mask_filler import Piece
 
 WORD = re.compile(r"[^\W_]+")
 CLOSING = frozenset(",.;:!?)]}%’”")
@@ -24,22 +25,13 @@ NEARLY_ALWAYS = 0.9
 """Share of a word's occurrences that must have a spelling for a fill to get it."""
 
 FUNCTION_WORDS = frozenset(("us", "it", "who", "may", "will", "am", "or", "in"))
-"""Words that some name or abbreviation is spelled like: US, IT, WHO, May."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A word piece and the characters `start` to `end` (exclusive) of the sentence that it stands for."""
-
-    piece: str
-    start: int
-    end: int
+"""Words that a name or an abbreviation is often spelled like: US, IT, WHO, May. They are never re-cased."""
 
 
 def usual_spelling(texts: Iterable[str]) -> dict[str, str]:
-    """Lower-cased word -> the spelling that it nearly always has, counted everywhere but at the start of texts.
+    """Lower-cased word -> the spelling with capitals that it has in nearly all places but the start of a text.
 
-    Words that are not capitalised so often are left out, as are FUNCTION_WORDS.
+    Words without such a spelling are left out, and so are FUNCTION_WORDS.
 
     >>> usual_spelling(["In Paris the king rains.", "We like Paris and King Lear."])
     {'paris': 'Paris', 'lear': 'Lear'}
@@ -58,9 +50,10 @@ def usual_spelling(texts: Iterable[str]) -> dict[str, str]:
 
 
 def splice(text: str, pieces: Sequence[Piece], filled: Mapping[int, str], spelling: Mapping[str, str]) -> str:
-    """`text` with the pieces at the keys of `filled` replaced by its values; `pieces` are all of the text's.
+    """`text` with some of its pieces replaced: `filled` gives the new piece by its index in `pieces`.
 
-    `spelling` re-cases filled words (see `usual_spelling`); it is empty where the pieces are cased already.
+    `pieces` are all pieces of the text. `spelling` re-cases filled words (see `usual_spelling`); it is empty if the
+    filler's pieces are cased.
 
     >>> pieces = [Piece("the", 0, 3), Piece("cat", 4, 7), Piece("sat", 8, 11), Piece(".", 11, 12)]
     >>> splice("The cat sat.", pieces, {0: "a", 2: "sleep", 3: "##s"}, {})
@@ -70,7 +63,7 @@ def splice(text: str, pieces: Sequence[Piece], filled: Mapping[int, str], spelli
     words = _spelled([changed.get(i, piece.piece) for i, piece in enumerate(pieces)], set(changed), spelling)
     out, cursor = [], 0
     for i, piece in enumerate(pieces):
-        gap = text[cursor : piece.start]  # empty where normalisation split one character into several pieces
+        gap = text[cursor : piece.start]  # empty between pieces of one character, which normalisation may split
         if i in changed or i - 1 in changed:
             gap = _gap(i, pieces, changed, gap)
         out += [gap, words[i] if i in changed else text[max(cursor, piece.start) : piece.end]]
@@ -79,7 +72,7 @@ def splice(text: str, pieces: Sequence[Piece], filled: Mapping[int, str], spelli
 
 
 def _changed(pieces: Sequence[Piece], filled: Mapping[int, str]) -> dict[int, str]:
-    """The fills that differ from the original, and those that continue a word that differs at its start."""
+    """The fills that differ from the original, and those that continue a word whose start differs."""
     changed: dict[int, str] = {}
     for i in sorted(filled):
         if filled[i] != pieces[i].piece or (filled[i].startswith("##") and i - 1 in changed):
@@ -88,7 +81,7 @@ def _changed(pieces: Sequence[Piece], filled: Mapping[int, str]) -> dict[int, st
 
 
 def _spelled(pieces: list[str], changed: set[int], spelling: Mapping[str, str]) -> list[str]:
-    """The written form of each piece; a word all of whose pieces are changed gets its casing, at its first piece."""
+    """The written form of each piece. If all pieces of a word are changed, its first piece holds the cased word."""
     forms = [piece.removeprefix("##") if i in changed else piece for i, piece in enumerate(pieces)]
     opening = next((i for i, piece in enumerate(pieces) if _kind(piece) == "word"), 0)
     for start in sorted(i for i in changed if i == 0 or not pieces[i].startswith("##")):
@@ -104,7 +97,7 @@ def _spelled(pieces: list[str], changed: set[int], spelling: Mapping[str, str]) 
 
 
 def _gap(i: int, pieces: Sequence[Piece], changed: Mapping[int, str], gap: str) -> str:
-    """What stands before piece `i`, given that it or the piece before it was changed to another."""
+    """What stands before piece `i` if this piece, or the one before it, was replaced; `gap` stood there before."""
     if i == 0:
         return gap
     old_left, old_right = pieces[i - 1].piece, pieces[i].piece
@@ -116,6 +109,7 @@ def _gap(i: int, pieces: Sequence[Piece], changed: Mapping[int, str], gap: str) 
 
 
 def _kind(piece: str) -> str:
+    """ "##" for the continuation of a word, "word", or the punctuation mark itself."""
     if piece.startswith("##"):
         return "##"
     return "word" if WORD.match(piece) or piece == "[UNK]" else piece

@@ -1,1 +1,1 @@
-"""The techniques that make candidates, one module each."""
+"""The techniques that make pairs, one module each; `pipeline.perturb.pairs.Technique` says what a module offers."""

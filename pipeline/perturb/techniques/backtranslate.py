@@ -3,56 +3,58 @@
 The paper's models are tensor2tensor Transformers; ours are Marian models (see `pipeline.teachers.translator`).
 """
 
-import html
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
-import numpy
+from pydantic import model_validator
 
-from pipeline.core.errors import ParamsError
-from pipeline.perturb.attempts import Attempt, Technique, chosen, hold_within, without_translation
-from pipeline.teachers.translator import Pivot, load_translator
+from pipeline.core.models import locate
+from pipeline.core.params import AtLeastOne, Share, params
+from pipeline.perturb.pairs import Attempt, Made, Segment, Shard, chosen, translated
+from pipeline.teachers.translator import Pivots, load_translator
 
 
-@dataclass(frozen=True)
-class BacktranslateParams:
+@params
+class Params:
     """Which segments go through which pivots, and how wide the search is."""
 
-    share: float
-    """Fraction of the segments for each pivot, 0 to 1, drawn for each pivot apart."""
+    share: Share
+    """Of the segments; drawn anew for each pivot."""
     language: str
-    """ISO 639-1 code of the segments, into which the way back translates."""
-    pivots: dict[str, Pivot]
-    """Code of another language -> models there and back; the paper's are "fr" and "de"."""
-    beam_width: int
-    batch_sentences: int
+    """ISO 639-1 code of the segments' language, into which the way back translates."""
+    pivots: Pivots
+    """Code of another language -> models there and back; the paper's languages are "fr" and "de"."""
+    beam_width: AtLeastOne
+    batch_sentences: AtLeastOne
+    """Changes speed, not results."""
 
-    def __post_init__(self) -> None:
-        hold_within("perturb.backtranslate.share", self.share, 0, 1)
-        hold_within("perturb.backtranslate.beam_width", self.beam_width, 1)
-        hold_within("perturb.backtranslate.batch_sentences", self.batch_sentences, 1)
+    @model_validator(mode="after")
+    def _goes_through_other_languages(self) -> Self:
         if self.language in self.pivots:
-            raise ParamsError(f"perturb.backtranslate.pivots: {self.language} is the segments' own language.")
+            raise ValueError(f"pivots: {self.language} is the segments' own language")
+        return self
 
 
-def backtranslate(texts: Sequence[str], params: BacktranslateParams, rng: numpy.random.Generator) -> list[Attempt]:
-    """One attempt for each pivot and drawn segment, pivot by pivot; `segment` is the index in `texts`."""
-    attempts = []
+def needs(params: Params) -> tuple[Path, ...]:
+    """The folders of all pivots' models."""
+    return tuple(locate(name) for pivot in params.pivots.values() for name in (pivot.to, pivot.back))
+
+
+def make(shard: Shard, params: Params) -> Made:
+    """One attempt for each pivot and drawn segment, pivot by pivot."""
+    attempts: list[Attempt] = []
     for language in sorted(params.pivots):
-        attempts += _through(language, texts, chosen(len(texts), params.share, rng), params)
-    return attempts
+        places = chosen(len(shard.segments), params.share, shard.rng)
+        attempts += _through(language, [shard.segments[place] for place in places], params)
+    return Made(attempts)
 
 
-def _through(language: str, texts: Sequence[str], segments: list[int], params: BacktranslateParams) -> list[Attempt]:
+def _through(language: str, segments: Sequence[Segment], params: Params) -> list[Attempt]:
     to, back = (load_translator(name) for name in (params.pivots[language].to, params.pivots[language].back))
-    fits = {i: to.fits(texts[i]) for i in segments}
-    whole = [i for i in segments if fits[i]]
-    there = to.translate([texts[i] for i in whole], language, params.beam_width, params.batch_sentences)
+    whole = [i for i, segment in enumerate(segments) if to.fits(segment.text)]
+    there = to.translate([segments[i].text for i in whole], language, params.beam_width, params.batch_sentences)
     again = back.translate(there, params.language, params.beam_width, params.batch_sentences)
-    candidates = dict(zip(whole, again, strict=True))
-    return [_attempt(i, language, candidates.get(i)) for i in segments]
-
-
-def _attempt(segment: int, language: str, candidate: str | None) -> Attempt:
-    reason = without_translation(candidate)
-    return Attempt(segment, language, Technique.BACKTRANSLATE, html.unescape(candidate or ""), reason, pivot=language)
+    found = dict(zip(whole, again, strict=True))
+    attempts = [Attempt(segment.id, segment.text, language, "backtranslate", pivot=language) for segment in segments]
+    return [translated(attempt, found.get(i)) for i, attempt in enumerate(attempts)]

@@ -1,4 +1,4 @@
-"""Outputs of real systems beside human references, unrated: a technique of its own beside the paper's three.
+"""Outputs of real systems beside human references, unrated: beyond the paper's three techniques.
 
 Mask-filling and backtranslation imitate the errors of systems; old evaluation campaigns hold the errors themselves
 (WMT13: 280,000 translations of 3,000 sentences). No rating is read: the targets are the same automatic signals.
@@ -6,78 +6,89 @@ Mask-filling and backtranslation imitate the errors of systems; old evaluation c
 
 import functools
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Self
 
-from pipeline.core.errors import InputError, ParamsError
+from pydantic import model_validator
+
+from pipeline.core.errors import InputError
+from pipeline.core.params import AtLeastOne, AtLeastZero, params
 from pipeline.core.records import Reason
 from pipeline.core.scripts import length
 from pipeline.core.seeds import generator
-from pipeline.files.parallel import Draw, TextSource, hold_distinct
+from pipeline.files.parallel import Draw, TextSource, check_sources
 from pipeline.files.tables import read_table, table_files
-from pipeline.perturb.attempts import Attempt, Technique, hold_within, pair
-
-Row = dict[str, Any]
+from pipeline.perturb.pairs import Attempt, Made, Shard
 
 
-@dataclass(frozen=True)
-class SystemOutputsParams:
-    """`pairs` of them are drawn from all sources together, 0 for none; a side longer than `max_words` is left out.
-
-    A source is a table, or a folder of tables, with the columns `reference` and `candidate`.
-    """
+@params
+class Params:
+    """Which outputs are used."""
 
     sources: tuple[TextSource, ...]
-    pairs: int
-    max_words: int
+    """Each is a table, or a folder of tables, with the columns `reference` and `candidate`."""
+    pairs: AtLeastZero
+    """How many are drawn from all sources together; 0 for none."""
+    max_words: AtLeastOne
+    """Of the reference and of the candidate; rows with a longer one are left out."""
 
-    def __post_init__(self) -> None:
-        hold_within("perturb.system_outputs.pairs", self.pairs, 0)
-        hold_within("perturb.system_outputs.max_words", self.max_words, 1)
-        hold_distinct("perturb.system_outputs.sources", self.sources)
-        if self.pairs and not self.sources:
-            raise ParamsError(f"perturb.system_outputs.pairs: is {self.pairs}, but there are no sources.")
+    @model_validator(mode="after")
+    def _has_sources(self) -> Self:
+        check_sources(self.sources, self.pairs)
+        return self
+
+
+def needs(params: Params) -> tuple[Path, ...]:
+    """The files or folders of the sources."""
+    return tuple(source.file() for source in params.sources) if params.pairs else ()
+
+
+def make(shard: Shard, params: Params) -> Made:
+    """The shard's part of the pairs drawn."""
+    own = drawn(params, shard.seed).part(shard.index, shard.count)
+    return Made(own.rows, own.lost)
 
 
 @functools.lru_cache(maxsize=1)
-def drawn(params: SystemOutputsParams, seed: int) -> Draw[Row]:
-    """`params.pairs` rows (PAIRS) in random order, or all where there are fewer; a text beside itself is no pair.
+def drawn(params: Params, seed: int) -> Draw[Attempt]:
+    """`params.pairs` pairs in random order, or all if there are fewer.
 
-    The ids are `<source>-<reference>` for the segment, counted as references first appear, and
-    `<segment>/output<row>` for the pair, with the row of the source.
+    A segment's id is `<source>-<number>`, where references are numbered as they first appear. A pair's id is
+    `<segment>/output<row>`, with the row's number in the source.
     """
-    rows: list[Row] = []
+    found: list[Attempt] = []
     lost: Counter[str] = Counter()
     if params.pairs:
         for source in params.sources:
-            rows += _read(source, params.max_words, lost)
-    return Draw.of(rows, lost, params.pairs, generator(seed, "perturb", "system_outputs"))
+            found += _read(source, params.max_words, lost)
+    return Draw.of(found, lost, params.pairs, generator(seed, "perturb", "system_outputs"))
 
 
-def _read(source: TextSource, max_words: int, lost: Counter[str]) -> list[Row]:
-    """All usable rows of one source, the first of equal pairs alone; the others are counted in `lost`."""
-    references: dict[str, int] = {}
-    found: dict[tuple[str, str], Row] = {}
-    number = 0
+def _read(source: TextSource, max_words: int, lost: Counter[str]) -> list[Attempt]:
+    """All usable rows of one source, each pair once; the other rows are counted in `lost`."""
+    numbers: dict[str, int] = {}
+    found: dict[tuple[str, str], Attempt] = {}
+    row = 0
     for file in table_files(source.file()):
         for line, columns in read_table(file, ["reference", "candidate"]):
-            number += 1
-            texts = columns["reference"], columns["candidate"]
-            for name, text in zip(("reference", "candidate"), texts, strict=True):
-                if not isinstance(text, str):
-                    raise InputError(f"the {name} is not text", file=file, line=line, value=text)
-            reference, candidate = (" ".join(text.split()) for text in texts)
-            if reason := _unusable(reference, candidate, max_words):
+            row += 1
+            reference, candidate = (_text(columns[side], side, file, line) for side in ("reference", "candidate"))
+            reason = _unusable(reference, candidate, max_words)
+            if reason is None and (reference, candidate) in found:
+                reason = Reason.DUPLICATE
+            if reason is not None:
                 lost[reason.value] += 1
                 continue
-            if (reference, candidate) in found:
-                lost[Reason.DUPLICATE.value] += 1
-                continue
-            segment = f"{source.name}-{references.setdefault(reference, len(references) + 1)}"
-            found[reference, candidate] = pair(
-                segment, reference, Attempt(0, f"output{number}", Technique.SYSTEM_OUTPUT, candidate)
-            )
+            segment = f"{source.name}-{numbers.setdefault(reference, len(numbers) + 1)}"
+            found[reference, candidate] = Attempt(segment, reference, f"output{row}", "system_output", candidate)
     return list(found.values())
+
+
+def _text(value: object, side: str, file: Path, line: int) -> str:
+    """`value` with single spaces; an InputError if it is not text."""
+    if not isinstance(value, str):
+        raise InputError(f"the {side} is not text", file=file, line=line, value=value)
+    return " ".join(value.split())
 
 
 def _unusable(reference: str, candidate: str, max_words: int) -> Reason | None:

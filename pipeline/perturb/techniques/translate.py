@@ -1,59 +1,70 @@
-"""Translations of parallel text: a technique of its own beside the paper's three.
+"""Translations of parallel text: beyond the paper's three techniques.
 
-A translator of our own reads the foreign side; what it makes stands beside the human sentence of the same meaning. Such
-candidates are shaped like the outputs that people rate, and there is a reference of its own for each of them, where a
-campaign has many outputs of few references. What tokenised corpora write as `&apos;` becomes a character on both sides.
+One of our translators reads the foreign side of parallel text. What it makes stands beside the human sentence with the
+same meaning. Such candidates look like the outputs that people rate, and each of them has a reference of its own,
+whereas a campaign has many outputs of few references. On both sides, what tokenised corpora write as `&apos;` becomes
+a character.
 """
 
 import functools
-import html
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
-from pipeline.core.errors import ParamsError
+from pydantic import model_validator
+
+from pipeline.core.models import locate
+from pipeline.core.params import AtLeastOne, AtLeastZero, ModelName, params
 from pipeline.core.records import Reason
 from pipeline.core.scripts import length
 from pipeline.core.seeds import generator
-from pipeline.files.parallel import Draw, TextSource, hold_distinct, parallel_sentences
-from pipeline.perturb.attempts import Attempt, Technique, hold_within, without_translation
+from pipeline.files.parallel import Draw, TextSource, check_sources, parallel_sentences
+from pipeline.perturb.pairs import Attempt, Made, Shard, translated, unescaped
 from pipeline.teachers.translator import load_translator
 
 
-@dataclass(frozen=True)
+@params
 class ParallelSource(TextSource):
-    """Parallel text and the model that translates its foreign side."""
+    """Parallel text, and the model that translates its foreign side."""
 
-    model: str
+    model: ModelName
 
 
-@dataclass(frozen=True)
-class TranslateParams:
-    """`pairs` sentences are drawn from all sources together, 0 for none; of equal sentences only the first counts."""
+@params
+class Params:
+    """Which sentences are used, and how their foreign sides are translated."""
 
     sources: tuple[ParallelSource, ...]
-    pairs: int
+    pairs: AtLeastZero
+    """How many sentences are drawn from all sources together; 0 for none. Of equal sentences the first counts."""
     language: str
-    """ISO 639-1 code of the sentences, into which their translations are translated back."""
-    min_words: int
+    """ISO 639-1 code of the sentences' language, into which the foreign sides are translated."""
+    min_words: AtLeastOne
     max_words: int
-    beam_width: int
-    batch_sentences: int
+    """Shorter and longer sentences are left out."""
+    beam_width: AtLeastOne
+    batch_sentences: AtLeastOne
+    """Changes speed, not results."""
 
-    def __post_init__(self) -> None:
-        hold_within("perturb.translate.pairs", self.pairs, 0)
-        hold_within("perturb.translate.min_words", self.min_words, 1)
-        hold_within("perturb.translate.max_words", self.max_words, self.min_words)
-        hold_within("perturb.translate.beam_width", self.beam_width, 1)
-        hold_within("perturb.translate.batch_sentences", self.batch_sentences, 1)
-        hold_distinct("perturb.translate.sources", self.sources)
-        if self.pairs and not self.sources:
-            raise ParamsError(f"perturb.translate.pairs: is {self.pairs}, but there are no sources.")
+    @model_validator(mode="after")
+    def _has_sources(self) -> Self:
+        check_sources(self.sources, self.pairs)
+        if self.max_words < self.min_words:
+            raise ValueError(f"max_words: must be at least {self.min_words}, not {self.max_words}")
+        return self
+
+
+def needs(params: Params) -> tuple[Path, ...]:
+    """The files of the sources and the folders of their models."""
+    sources = params.sources if params.pairs else ()
+    return tuple(place for source in sources for place in (locate(source.model), source.file()))
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A sentence to be met again from its translation; `id` is `<source>-<number of the line>`, empty lines apart."""
+    """A sentence and its foreign side; the id is `<source>-<number of the line>`, empty lines not counted."""
 
     id: str
     reference: str
@@ -61,15 +72,23 @@ class Drawn:
     model: str
 
 
+def make(shard: Shard, params: Params) -> Made:
+    """One attempt for each sentence of the shard's part, in order."""
+    own = sentences(params, shard.seed).part(shard.index, shard.count)
+    found = _translations(own.rows, params)
+    attempts = [Attempt(one.id, one.reference, "translation", "translate") for one in own.rows]
+    return Made([translated(attempt, found.get(i)) for i, attempt in enumerate(attempts)], own.lost)
+
+
 @functools.lru_cache(maxsize=1)
-def sentences(params: TranslateParams, seed: int) -> Draw[Drawn]:
-    """`params.pairs` sentences in random order, or all where there are fewer."""
+def sentences(params: Params, seed: int) -> Draw[Drawn]:
+    """`params.pairs` sentences in random order, or all if there are fewer."""
     found: dict[str, Drawn] = {}
     lost: Counter[str] = Counter()
     for source in params.sources if params.pairs else ():
         for number, (escaped, foreign) in enumerate(parallel_sentences(source), start=1):
-            text = html.unescape(escaped)
-            if not text or not foreign:
+            text = unescaped(escaped)
+            if not text or not unescaped(foreign):
                 lost[Reason.EMPTY_TEXT.value] += 1
             elif not params.min_words <= length(text) <= params.max_words:
                 lost[Reason.WORDS.value] += 1
@@ -80,18 +99,13 @@ def sentences(params: TranslateParams, seed: int) -> Draw[Drawn]:
     return Draw.of(list(found.values()), lost, params.pairs, generator(seed, "perturb", "translate"))
 
 
-def translate(drawn: Sequence[Drawn], params: TranslateParams) -> list[Attempt]:
-    """One attempt for each sentence, in order; `segment` is the index in `drawn`."""
-    candidates: dict[int, str] = {}
+def _translations(drawn: Sequence[Drawn], params: Params) -> dict[int, str]:
+    """Index in `drawn` -> translation of its foreign side, except for those that are too long for their model."""
+    found: dict[int, str] = {}
     for model in sorted({sentence.model for sentence in drawn}):
         translator = load_translator(model)
-        whole = [i for i, s in enumerate(drawn) if s.model == model and translator.fits(s.foreign)]
+        whole = [i for i, one in enumerate(drawn) if one.model == model and translator.fits(one.foreign)]
         texts = [drawn[i].foreign for i in whole]
         made = translator.translate(texts, params.language, params.beam_width, params.batch_sentences)
-        candidates.update(zip(whole, made, strict=True))
-    return [_attempt(i, candidates.get(i)) for i in range(len(drawn))]
-
-
-def _attempt(index: int, candidate: str | None) -> Attempt:
-    reason = without_translation(candidate)
-    return Attempt(index, "translation", Technique.TRANSLATE, html.unescape(candidate or ""), reason)
+        found.update(zip(whole, made, strict=True))
+    return found

@@ -1,28 +1,43 @@
 """Word dropping (section 4.1, A.1): copies of pairs whose candidate loses words drawn at random.
 
-The number of words to drop is uniform from 1 up to the number of words, which words is uniform too. Dropping all
-words is legal and gives an empty candidate, a void prediction. Words are what spaces separate, characters where a
-script has no spaces; those that stay are joined as they were. The paper says "about 30%" of the pairs: here it is the
-share to the nearest whole pair.
+It works on the pairs that the techniques before it made, so it stands behind them in params.yaml. A copy keeps
+everything else of its parent, also the technique.
+
+The number of words to drop is uniform from 1 to the number of words; which words is uniform too. Dropping all words is
+allowed and gives an empty candidate, a void prediction. Spaces separate words; in a script without spaces every
+character is a word. The words that stay are joined as they were. The paper says "about 30%" of the pairs; here it is
+the share to the nearest whole pair.
 """
 
+import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy
 
+from pipeline.core.params import Share, params
+from pipeline.core.records import Reason
 from pipeline.core.scripts import words
-from pipeline.perturb.attempts import hold_within
+from pipeline.perturb.pairs import Attempt, Made, Shard, chosen
 
 
-@dataclass(frozen=True)
-class WordDropParams:
+@params
+class Params:
     """How many pairs get a copy with words dropped."""
 
-    share: float
-    """Fraction of the pairs made by the other techniques, 0 to 1; the paper's is 0.3."""
+    share: Share
+    """Of the pairs that the other techniques made; the paper's is 0.3."""
 
-    def __post_init__(self) -> None:
-        hold_within("perturb.word_drop.share", self.share, 0, 1)
+
+def needs(params: Params) -> tuple[Path, ...]:
+    """Nothing."""
+    return ()
+
+
+def make(shard: Shard, params: Params) -> Made:
+    """A copy of `share` of the pairs made so far. A parent whose candidate has no word gives none."""
+    parents = [shard.pairs[i] for i in chosen(len(shard.pairs), params.share, shard.rng)]
+    return Made([_copy(parent, shard.rng) for parent in parents])
 
 
 @dataclass(frozen=True)
@@ -44,3 +59,11 @@ def drop_words(text: str, rng: numpy.random.Generator) -> Shortened:
     count = int(rng.integers(1, len(all_words) + 1))
     gone = set(rng.choice(len(all_words), size=count, replace=False).tolist())
     return Shortened(between.join(word for i, word in enumerate(all_words) if i not in gone), count)
+
+
+def _copy(parent: Attempt, rng: numpy.random.Generator) -> Attempt:
+    copy = dataclasses.replace(parent, tag=f"{parent.tag}/drop", parent_id=parent.pair_id)
+    if not parent.candidate.strip():
+        return dataclasses.replace(copy, reason=Reason.EMPTY_TEXT)
+    short = drop_words(parent.candidate, rng)
+    return dataclasses.replace(copy, candidate=short.text, dropped_words=short.dropped)

@@ -1,14 +1,15 @@
-"""The graded candidates of one shard: some kinds for each sentence drawn from the segments and from parallel text."""
+"""The graded candidates of one shard: several kinds for each sentence, drawn from the segments and parallel text."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy
+from pydantic import model_validator
 
-from pipeline.core.params import require
+from pipeline.core.params import AtLeastOne, NotNegative, params
 from pipeline.core.records import GRADED, SEGMENTS, Reason
 from pipeline.core.seeds import generator
 from pipeline.core.shards import read_shard, table_of
@@ -16,42 +17,43 @@ from pipeline.core.work import Outcome
 from pipeline.grade.kinds import Kind, Pool, Sentence, candidate, names_in
 from pipeline.grade.paraphrases import ParaphraseParams, paraphrased
 
+NEED_MORE = (Kind.PARAPHRASE, Kind.UNTRANSLATED)
+"""Kinds that need more than the text itself."""
 
-@dataclass(frozen=True)
+
+@params
 class KindParams:
-    """`grade`: the target, in standard deviations of ratings from their mean; `weight`: how often it is drawn.
-
-    0 leaves a kind out. The paraphrase is not drawn but made wherever there is one, whatever weight it has but 0.
-    """
+    """The grade of a kind, and how often the kind is drawn."""
 
     grade: float
-    weight: float
+    """The target, in standard deviations of people's ratings from their mean."""
+    weight: NotNegative
+    """The chance to be drawn, relative to other kinds; 0 leaves the kind out.
 
-
-@dataclass(frozen=True)
-class GradeParams:
-    """The section `grade` of params.yaml.
-
-    `segments`: about how many of the segments take part, None for all. `draws`: how many kinds are drawn for each
-    sentence, beside its paraphrase.
+    A paraphrase is not drawn but made for every sentence that has one, unless its weight is 0.
     """
+
+
+@params
+class GradeParams:
+    """The section `grade` of params.yaml."""
 
     seed: int
     kinds: dict[str, KindParams]
-    draws: int
-    segments: int | None
+    """One entry for every kind."""
+    draws: AtLeastOne
+    """How many kinds are drawn for each sentence, beside its paraphrase."""
+    segments: AtLeastOne | None
+    """About how many of the segments take part; null for all."""
     paraphrases: ParaphraseParams
 
-    def __post_init__(self) -> None:
-        require(set(self.kinds) == set(Kind), "grade.kinds", f"name {', '.join(Kind)}", sorted(self.kinds))
-        for name, kind in self.kinds.items():
-            require(kind.weight >= 0, f"grade.kinds.{name}.weight", "be 0 or more", kind.weight)
-        need_more = (Kind.PARAPHRASE, Kind.UNTRANSLATED)  # than the text
-        drawn = any(kind.weight for name, kind in self.kinds.items() if name not in need_more)
-        require(drawn, "grade.kinds", "give a weight to a kind other than these", list(need_more))
-        require(self.draws > 0, "grade.draws", "be at least 1", self.draws)
-        enough = self.segments is None or self.segments > 0
-        require(enough, "grade.segments", "be at least 1 or null", self.segments)
+    @model_validator(mode="after")
+    def _knows_every_kind(self) -> Self:
+        if set(self.kinds) != set(Kind):
+            raise ValueError(f"kinds: must name {', '.join(Kind)}, not {', '.join(sorted(self.kinds)) or 'none'}")
+        if not any(kind.weight for name, kind in self.kinds.items() if name not in NEED_MORE):
+            raise ValueError(f"kinds: must give a weight to a kind other than {' and '.join(NEED_MORE)}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,9 @@ class ShardedGrades:
 
 
 def grade_shard(index: int, inputs: Sequence[Path], sharded: ShardedGrades) -> Outcome:
-    """Candidates (schema GRADED) for the shard's share of the sentences; `rows_in` counts attempts.
+    """Candidates (schema GRADED) for the shard's part of the sentences; `rows_in` counts attempts.
 
-    Wrong names, clauses and whole sentences come from the other sentences of the shard.
+    Wrong names, extra clauses and unrelated sentences come from other sentences of the shard.
     """
     params = sharded.grade
     rng = generator(params.seed, "grade", index)
@@ -97,7 +99,7 @@ def grade_shard(index: int, inputs: Sequence[Path], sharded: ShardedGrades) -> O
 
 
 def _drawn(sentence: Sentence, params: GradeParams, rng: numpy.random.Generator) -> list[Kind]:
-    """The paraphrase where there is one, and as many of the other kinds as are to be drawn, each once."""
+    """The kinds to make: the paraphrase, if there is one, and `params.draws` of the others, all different."""
     known = {Kind.PARAPHRASE: sentence.paraphrase is not None, Kind.UNTRANSLATED: sentence.foreign is not None}
     possible = [kind for kind in Kind if params.kinds[kind].weight and known.get(kind, True)]
     others = [kind for kind in possible if kind is not Kind.PARAPHRASE]

@@ -1,0 +1,165 @@
+"""A masked language model that fills masks from left to right by beam search (section 4.1, A.1).
+
+Every step fills one mask of each hypothesis, given all that the hypothesis has filled before, and keeps the
+`beam_width` most probable ones (the paper: 8). Where the paper is silent: special and unused pieces are never filled
+in, and a step's probabilities are shared out among the other pieces.
+
+The model is a BERT with its WordPiece tokenizer, uncased or cased.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import AutoModelForMaskedLM
+
+from pipeline.core import runtime
+from pipeline.core.batches import pad, token_batches
+from pipeline.core.errors import ModelError
+from pipeline.core.models import load, load_config, load_tokenizer, locate
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A word piece, and the characters `start` to `end` (exclusive) of the text that it stands for."""
+
+    piece: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """A text as the model reads it."""
+
+    ids: list[int]
+    """Of all pieces, with the special tokens at both ends."""
+    pieces: list[Piece]
+    """Without special tokens: `pieces[i]` has the id `ids[i + 1]`."""
+    words: list[list[int]]
+    """For each word the indices of its pieces in `pieces`."""
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A text's ids with the mask's id at `positions`, which are ascending."""
+
+    ids: list[int]
+    positions: list[int]
+
+
+class MaskFiller:
+    """A masked language model in evaluation mode on the runtime's device, and its tokenizer.
+
+    `positions`: tokens that a text may have, special tokens included. `lower_cases`: whether the tokenizer turns
+    capitals into small letters, so that pieces say nothing about casing.
+    """
+
+    def __init__(self, name: str) -> None:
+        folder = locate(name)
+        config = load_config(folder)
+        if config.model_type != "bert":
+            raise ModelError(f"{name}: is a {config.model_type} model; the mask filler needs a BERT model.")
+        self.device = runtime.device()
+        self.tokenizer = load_tokenizer(folder)
+        self.model = load(AutoModelForMaskedLM, folder, attn_implementation="sdpa").to(self.device)
+        self.lower_cases = _lower_cases(self.tokenizer)
+        self.positions: int = config.max_position_embeddings
+        banned = torch.ones(config.vocab_size, dtype=torch.bool)
+        for piece, index in self.tokenizer.get_vocab().items():
+            banned[index] = index in self.tokenizer.all_special_ids or piece.startswith("[unused")
+        self.banned = banned.to(self.device)
+        self.allowed = int((~banned).sum())
+
+    def read(self, texts: Sequence[str]) -> list[Tokenized]:
+        """Tokenize each text whole, also one that is too long for the model."""
+        if not texts:
+            return []
+        batch = self.tokenizer(list(texts), return_offsets_mapping=True, truncation=False, verbose=False)
+        return [_tokenized(encoding) for encoding in batch.encodings]
+
+    def mask(self, text: Tokenized, words: Sequence[int]) -> Masked:
+        """Put a mask in place of every piece of `words`, which are indices in `text.words`."""
+        positions = [1 + piece for word in words for piece in text.words[word]]
+        ids = list(text.ids)
+        for position in positions:
+            ids[position] = self.tokenizer.mask_token_id
+        return Masked(ids, positions)
+
+    @torch.inference_mode()
+    def fill(self, texts: Sequence[Masked], beam_width: int, batch_tokens: int) -> list[list[list[int]]]:
+        """The hypotheses of each text, the most probable first; a hypothesis has one id for each mask, in order.
+
+        `batch_tokens` limits the pieces in one forward pass, over all hypotheses. It changes speed, not results.
+        """
+        found: list[list[list[int]]] = [[] for _ in texts]
+        for batch in token_batches([len(text.ids) * beam_width for text in texts], batch_tokens):
+            batch.sort(key=lambda i: -len(texts[i].positions))
+            for index, hypotheses in zip(batch, self._search([texts[i] for i in batch], beam_width), strict=True):
+                found[index] = hypotheses
+        return found
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The word pieces that `ids` stand for."""
+        found: list[str] = self.tokenizer.convert_ids_to_tokens(list(ids))
+        return found
+
+    def _search(self, batch: list[Masked], beam_width: int) -> list[list[list[int]]]:
+        """Beam search over `batch`, whose texts stand by falling number of masks: the first `active` have one left."""
+        ids = pad([text.ids for text in batch], self.tokenizer.pad_token_id)[:, None].to(self.device)  # (S, 1, T)
+        attention = pad([[1] * len(text.ids) for text in batch], 0).to(self.device)  # (S, T)
+        positions = pad([text.positions for text in batch], 0).to(self.device)  # (S, masks)
+        scores = torch.zeros(len(batch), 1, device=self.device)
+        finished: list[list[list[int]]] = []
+        for step in range(positions.shape[1]):
+            active = sum(len(text.positions) > step for text in batch)
+            finished = _filled(ids, batch, active) + finished
+            ids, attention, positions = ids[:active], attention[:active], positions[:active]
+            logs = self._log_probabilities(ids, attention, positions[:, step]) + scores[:active, :, None]  # (S, B, V)
+            width = min(beam_width, ids.shape[1] * self.allowed)
+            scores, best = logs.flatten(1).topk(width)  # (S, width)
+            parent, token = best // logs.shape[2], best % logs.shape[2]
+            ids = ids.gather(1, parent[:, :, None].expand(-1, -1, ids.shape[2]))
+            ids.scatter_(2, positions[:, step, None, None].expand(-1, width, 1), token[:, :, None])
+        return _filled(ids, batch, 0) + finished
+
+    def _log_probabilities(self, ids: torch.Tensor, attention: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """(S, B, V): of every piece at `position` (S,) of each text. The language model's head runs only there."""
+        count, beam, width = ids.shape
+        hidden = self.model.bert(
+            input_ids=ids.reshape(-1, width), attention_mask=attention.repeat_interleave(beam, 0)
+        ).last_hidden_state  # (S * B, T, D)
+        rows = torch.arange(count * beam, device=self.device)
+        logits = self.model.cls(hidden[rows, position.repeat_interleave(beam)])
+        logs: torch.Tensor = logits.masked_fill(self.banned, -torch.inf).log_softmax(-1)
+        return logs.view(count, beam, -1)
+
+
+def _filled(ids: torch.Tensor, batch: list[Masked], active: int) -> list[list[list[int]]]:
+    """The ids at the masks of the texts behind the first `active`: those that have no mask left."""
+    rows = ids[active:].tolist()
+    return [[[row[p] for p in batch[i].positions] for row in beam] for i, beam in enumerate(rows, active)]
+
+
+def _lower_cases(tokenizer: Any) -> bool:
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    return normalizer is not None and normalizer.normalize_str("A") == "a"
+
+
+def _tokenized(encoding: Any) -> Tokenized:
+    pieces: list[Piece] = []
+    words: dict[int, list[int]] = {}
+    columns = zip(encoding.word_ids, encoding.tokens, encoding.offsets, strict=True)  # each access copies the list
+    for word, piece, (start, end) in columns:
+        if word is not None:
+            words.setdefault(word, []).append(len(pieces))
+            pieces.append(Piece(piece, start, end))
+    return Tokenized(list(encoding.ids), pieces, list(words.values()))
+
+
+@functools.lru_cache(maxsize=2)
+def load_filler(name: str) -> MaskFiller:
+    """The mask filler of the model `name` (see `pipeline.core.models`); a process loads it once."""
+    return MaskFiller(name)
