@@ -35,7 +35,7 @@ def main() -> None:
 def make_job(params_file: Path, segments: Path) -> Job:
     """The work of the stage. Each technique's code, models and texts are part of every shard's fingerprint."""
     names = part_names(params_file, "perturb")
-    modules = {name: load_technique(name) for name in names}
+    modules = {name: load_technique(name, f"{params_file}: perturb") for name in names}
     params = load_params(params_file, "perturb", PerturbParams, without=names)
     techniques = {name: load_params(params_file, f"perturb.{name}", modules[name].Params) for name in names}
     shards = list_shards(segments)

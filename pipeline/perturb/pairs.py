@@ -122,9 +122,9 @@ class Plan:
     """How many shards share the texts from elsewhere."""
 
 
-def load_technique(name: str) -> Technique:
-    """The module of the technique `name`; a ParamsError lists the techniques if there is no such module."""
-    return cast(Technique, registry.load(TECHNIQUES, name, "perturb"))
+def load_technique(name: str, key: str = "perturb") -> Technique:
+    """The module of the technique `name`. If there is none, a ParamsError that begins with `key` lists them."""
+    return cast(Technique, registry.load(TECHNIQUES, name, key))
 
 
 class Pairs:

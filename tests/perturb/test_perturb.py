@@ -10,15 +10,11 @@ from tiny_filler import save_tiny_filler
 from tiny_marian import TEXTS, save_tiny_marian
 
 from pipeline.core.errors import InputError, ModelError, ParamsError
-from pipeline.core.params import from_mapping
 from pipeline.core.records import PAIRS, SEGMENTS
 from pipeline.core.shards import list_shards, read_rows, read_shard, shard_name, table_of, write_shard
-from pipeline.perturb import pairs as perturb
 from pipeline.perturb.__main__ import main, make_job
-from pipeline.perturb.attempts import Attempt, Technique
-from pipeline.perturb.pairs import PerturbParams, ShardedParams, perturb_shard
-from pipeline.perturb.techniques import translate
-from pipeline.perturb.techniques.mask_fill import MaskFillParams
+from pipeline.perturb.pairs import Attempt, Made, Plan, perturb_shard
+from pipeline.perturb.techniques import backtranslate, mask_fill, translate
 from pipeline.perturb.techniques.system_outputs import drawn
 from pipeline.perturb.techniques.translate import sentences
 from pipeline.teachers.translator import load_translator
@@ -80,14 +76,25 @@ def project(section, tmp_path_factory):
         yield folder
 
 
+def write_params(folder, section):
+    """params.yaml with `section` as its section `perturb`."""
+    file = folder / "params.yaml"
+    file.write_text(yaml.safe_dump({"profile": "p", "profiles": {"p": {}}, "perturb": section}, sort_keys=False))
+    return file
+
+
 def run(folder, section, segments="segments"):
     """The stage as DVC runs it."""
-    document = {"profile": "p", "profiles": {"p": {}}, "perturb": section}
-    (folder / "params.yaml").write_text(yaml.safe_dump(document))
+    write_params(folder, section)
     words = ["perturb", "--params", "params.yaml", "--segments", segments, "--out", "out"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", words)
         main()
+
+
+def job_of(folder, section):
+    """The stage's work on the two shards."""
+    return make_job(write_params(folder, section), folder / "segments")
 
 
 @pytest.fixture(scope="module")
@@ -98,13 +105,8 @@ def out(project, section):
 
 
 @pytest.fixture
-def params(section) -> PerturbParams:
-    return from_mapping(section, PerturbParams, "perturb")
-
-
-def made(index: int, shards, params: PerturbParams):
-    """What the worker makes of shard `index` of two."""
-    return perturb_shard(index, shards, ShardedParams(params, 2))
+def plan(project, section) -> Plan:
+    return job_of(project, section).params
 
 
 def test_every_row_is_accounted_for(out):
@@ -146,31 +148,31 @@ def test_word_drop_copies_its_share_of_the_pairs(out):
     assert 0 < len(shard) - len(parents) <= round(0.3 * len(parents))
 
 
-def test_bytes_do_not_depend_on_the_worker(project, out, params):
+def test_bytes_do_not_depend_on_the_worker(project, out, plan):
     for index, shard in enumerate(list_shards(project / "segments")):
-        write_shard(project / "here.parquet", made(index, [shard], params).table)
+        write_shard(project / "here.parquet", perturb_shard(index, [shard], plan).table)
         assert (project / "here.parquet").read_bytes() == (out / shard_name(index)).read_bytes()
 
 
-def test_seed_and_shard_number_decide_the_pairs(project, params):
+def test_seed_and_shard_number_decide_the_pairs(project, plan):
     shards = list_shards(project / "segments")
-    first = made(0, shards[:1], params).table
-    assert made(0, shards[:1], params).table == first
-    assert made(0, shards[:1], dataclasses.replace(params, seed=2)).table != first
-    assert made(1, shards[:1], params).table != first
+    first = perturb_shard(0, shards[:1], plan).table
+    assert perturb_shard(0, shards[:1], plan).table == first
+    assert perturb_shard(0, shards[:1], dataclasses.replace(plan, seed=2)).table != first
+    assert perturb_shard(1, shards[:1], plan).table != first
 
 
-def test_equal_pairs_are_kept_once(project, params):
-    table = made(0, list_shards(project / "segments")[1:], params).table
+def test_equal_pairs_are_kept_once(project, plan):
+    table = perturb_shard(0, list_shards(project / "segments")[1:], plan).table
     keys = [(row["reference"], row["candidate"]) for row in table.to_pylist()]
     assert len(set(keys)) == len(keys)
 
 
-def test_candidates_equal_to_their_reference_are_dropped(project, params, monkeypatch):
-    same = [Attempt(i, "mask1", Technique.MASK_FILL, text) for i, text in enumerate([TEXTS[0], "x"])]
-    monkeypatch.setattr(perturb, "mask_fill", lambda *_: same)
-    monkeypatch.setattr(perturb, "backtranslate", lambda *_: [])
-    outcome = made(0, list_shards(project / "segments")[:1], params)
+def test_candidates_equal_to_their_reference_are_dropped(project, plan, monkeypatch):
+    same = [Attempt(f"0-{i}", TEXTS[i], "mask1", "mask_fill", text) for i, text in enumerate([TEXTS[0], "x"])]
+    monkeypatch.setattr(mask_fill, "make", lambda *_: Made(same))
+    monkeypatch.setattr(backtranslate, "make", lambda *_: Made([]))
+    outcome = perturb_shard(0, list_shards(project / "segments")[:1], plan)
     assert (outcome.rows_in, outcome.rows_out, outcome.dropped) == (2, 1, {"unchanged": 1})
     assert outcome.table.column("pair_id").to_pylist() == ["0-1/mask1"]
 
@@ -187,18 +189,20 @@ Dogs bark.\tC\tdog dog dog dog dog
 
 
 @pytest.fixture
-def with_outputs(project, section, params):
-    """The params with three usable system outputs, those of more than four words left out."""
+def with_outputs(project, section):
+    """The section with three usable system outputs; those of more than four words are left out."""
     (project / "outputs.tsv").write_text(OUTPUTS)
+    drawn.cache_clear()
     chosen = {"sources": [{"name": "old", "path": "outputs.tsv", "sha256": None}], "pairs": 10, "max_words": 4}
-    return from_mapping({**section, "system_outputs": chosen}, PerturbParams, "perturb")
+    return {**section, "system_outputs": chosen}
 
 
-def test_system_outputs_are_dealt_out_among_the_shards(project, with_outputs, params):
-    rows = []
+def test_system_outputs_are_dealt_out_among_the_shards(project, with_outputs, plan):
+    rows, more = [], job_of(project, with_outputs).params
     for index, shard in enumerate(list_shards(project / "segments")):
-        own = [r for r in made(index, [shard], with_outputs).table.to_pylist() if r["technique"] == "system_output"]
-        assert made(index, [shard], with_outputs).rows_in > made(index, [shard], params).rows_in
+        outcome = perturb_shard(index, [shard], more)
+        assert outcome.rows_in > perturb_shard(index, [shard], plan).rows_in
+        own = [row for row in outcome.table.to_pylist() if row["technique"] == "system_output"]
         rows += [row for row in own if row["parent_id"] is None]
     assert sorted((row["pair_id"], row["segment_id"], row["reference"], row["candidate"]) for row in rows) == [
         ("old-1/output1", "old-1", "The cat sat.", "A cat was sitting."),
@@ -207,30 +211,29 @@ def test_system_outputs_are_dealt_out_among_the_shards(project, with_outputs, pa
     ]
 
 
-def test_as_many_system_outputs_are_drawn_as_asked(with_outputs):
-    fewer = dataclasses.replace(with_outputs.system_outputs, pairs=2)
+def test_as_many_system_outputs_are_drawn_as_asked(project, with_outputs):
+    params = job_of(project, with_outputs).params.techniques["system_outputs"]
+    fewer = dataclasses.replace(params, pairs=2)
     assert len(drawn(fewer, 1).rows) == 2
-    assert {row["pair_id"] for row in drawn(fewer, 1).rows} < {
-        row["pair_id"] for row in drawn(with_outputs.system_outputs, 1).rows
-    }
+    assert {pair.pair_id for pair in drawn(fewer, 1).rows} < {pair.pair_id for pair in drawn(params, 1).rows}
 
 
-def test_rows_of_sources_that_make_no_pair_are_counted_once(project, with_outputs, with_parallel):
-    one, two = with_outputs.system_outputs, with_parallel.translate
+def test_rows_of_sources_that_make_no_pair_are_counted_once(project, with_outputs, parallel):
+    plan = job_of(project, {**with_outputs, "translate": parallel}).params
+    one, two = plan.techniques["system_outputs"], plan.techniques["translate"]
     assert drawn(one, 1).lost == {"duplicate": 1, "empty_text": 1, "unchanged": 1, "words": 1}
     assert drawn(dataclasses.replace(one, pairs=2), 1).lost["not_drawn"] == 1
     assert sentences(two, 1).lost == {"duplicate": 1, "empty_text": 1, "words": 2}
     assert sentences(dataclasses.replace(two, pairs=1), 1).lost["not_drawn"] == 2
-    both = dataclasses.replace(with_outputs, translate=two)
-    outcomes = [made(index, [shard], both) for index, shard in enumerate(list_shards(project / "segments"))]
+    outcomes = [perturb_shard(index, [shard], plan) for index, shard in enumerate(list_shards(project / "segments"))]
     assert [outcome.dropped.get("words", 0) for outcome in outcomes] == [3, 0]
     assert all(o.rows_in == o.rows_out + sum(o.dropped.values()) for o in outcomes)
 
 
 def test_other_system_outputs_make_other_shards(project, with_outputs):
-    before = make_job(with_outputs, project / "segments").extra
+    before = job_of(project, with_outputs).extra
     (project / "outputs.tsv").write_text(OUTPUTS.replace("bark", "howl"))
-    assert make_job(with_outputs, project / "segments").extra != before
+    assert job_of(project, with_outputs).extra != before
 
 
 PARALLEL = """The cat sat.\tLe chat dort.
@@ -255,17 +258,23 @@ def parallel(project, section):
 
 
 @pytest.fixture
-def with_parallel(section, parallel):
-    return from_mapping({**section, "translate": parallel}, PerturbParams, "perturb")
+def with_parallel(project, section, parallel) -> Plan:
+    return job_of(project, {**section, "translate": parallel}).params
+
+
+def translations(outcome) -> list[dict[str, object]]:
+    """The pairs that were made by translation, without those that lost words."""
+    rows = outcome.table.to_pylist()
+    return [row for row in rows if row["technique"] == "translate" and row["parent_id"] is None]
 
 
 def test_parallel_text_is_dealt_out_among_the_shards_and_translated(project, with_parallel):
-    translator = load_translator(with_parallel.translate.sources[0].model)
+    translator = load_translator(with_parallel.techniques["translate"].sources[0].model)
     rows = []
     for index, shard in enumerate(list_shards(project / "segments")):
-        outcome = made(index, [shard], with_parallel)
+        outcome = perturb_shard(index, [shard], with_parallel)
         assert outcome.rows_in == outcome.rows_out + sum(outcome.dropped.values())
-        rows += [r for r in outcome.table.to_pylist() if r["technique"] == "translate" and r["parent_id"] is None]
+        rows += translations(outcome)
     made_of = {"The cat sat.": ("fr-1", "Le chat dort."), "A cat slept.": ("fr-5", "Un chat dort.")}
     made_of["Dogs bark."] = ("fr-4", "Les chiens aboient.")
     expected = []
@@ -278,41 +287,59 @@ def test_parallel_text_is_dealt_out_among_the_shards_and_translated(project, wit
 
 
 def test_as_many_sentences_are_drawn_as_asked(with_parallel):
-    fewer = dataclasses.replace(with_parallel.translate, pairs=2)
-    assert [s.id for s in sentences(fewer, 1).rows] == [s.id for s in sentences(with_parallel.translate, 1).rows][:2]
+    params = with_parallel.techniques["translate"]
+    fewer = dataclasses.replace(params, pairs=2)
+    assert [s.id for s in sentences(fewer, 1).rows] == [s.id for s in sentences(params, 1).rows][:2]
     assert sentences(dataclasses.replace(fewer, pairs=0), 1).rows == []
 
 
+class Scripted:
+    """A translator that makes the same of every text; `asked` are the texts."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    def fits(self, text):
+        return True
+
+    def translate(self, texts, *_):
+        self.asked.extend(texts)
+        return [self.answer] * len(texts)
+
+
 def test_escaped_characters_are_undone_on_both_sides(project, with_parallel, monkeypatch):
-    (project / "parallel.tsv").write_text("Cats &amp; dogs.\tChats &amp; chiens.")
-    asked = []
+    (project / "parallel.tsv").write_text("Cats&nbsp;&amp; &#32; dogs.\tChats &amp; chiens.\n&nbsp;\tRien.")
+    translator = Scripted("dogs &apos;n&apos;&nbsp;cats &#10;")
+    monkeypatch.setattr(translate, "load_translator", lambda _: translator)
+    outcome = perturb_shard(0, list_shards(project / "segments")[:1], with_parallel)
+    (row,) = translations(outcome)
+    assert (row["reference"], row["candidate"]) == ("Cats & dogs.", "dogs 'n' cats")
+    assert translator.asked == ["Chats &amp; chiens."]
+    assert outcome.dropped["empty_text"] == 1
 
-    class Escaping:
-        def fits(self, text):
-            return True
 
-        def translate(self, texts, *_):
-            asked.extend(texts)
-            return ["dogs &apos;n&apos; cats"]
-
-    monkeypatch.setattr(translate, "load_translator", lambda _: Escaping())
-    (row,) = [
-        r
-        for r in made(0, list_shards(project / "segments")[:1], with_parallel).table.to_pylist()
-        if r["technique"] == "translate" and r["parent_id"] is None
-    ]
-    assert (row["reference"], row["candidate"], asked) == ("Cats & dogs.", "dogs 'n' cats", ["Chats &amp; chiens."])
+@pytest.mark.parametrize("blank", ["&nbsp;", "&#32;", "&#32;&nbsp;"])
+def test_a_blank_translation_is_counted_and_its_shard_finished(project, section, parallel, monkeypatch, blank):
+    (project / "parallel.tsv").write_text("The cat sat.\tLe chat dort.")
+    plan = job_of(project, {**section, "translate": parallel, "word_drop": {"share": 1.0}}).params
+    monkeypatch.setattr(translate, "load_translator", lambda _: Scripted(blank))
+    before = perturb_shard(0, list_shards(project / "segments")[:1], plan).dropped["empty_translation"]
+    monkeypatch.setattr(backtranslate, "load_translator", lambda _: Scripted(blank))
+    outcome = perturb_shard(0, list_shards(project / "segments")[:1], plan)
+    assert before == 1
+    assert outcome.dropped["empty_translation"] == 1 + 2 * len(TEXTS)
 
 
 def test_a_sentence_too_long_for_the_translator_is_counted(project, with_parallel):
     (project / "parallel.tsv").write_text("The cat sat.\t" + "chat " * 10_000)
-    assert made(0, list_shards(project / "segments")[:1], with_parallel).dropped["too_long"] == 1
+    assert perturb_shard(0, list_shards(project / "segments")[:1], with_parallel).dropped["too_long"] == 1
 
 
-def test_other_parallel_text_makes_other_shards(project, with_parallel):
-    before = make_job(with_parallel, project / "segments").extra
+def test_other_parallel_text_makes_other_shards(project, section, parallel):
+    before = job_of(project, {**section, "translate": parallel}).extra
     (project / "parallel.tsv").write_text(PARALLEL.replace("bark", "howl"))
-    assert make_job(with_parallel, project / "segments").extra != before
+    assert job_of(project, {**section, "translate": parallel}).extra != before
 
 
 @pytest.mark.parametrize(
@@ -332,7 +359,7 @@ def test_bad_parallel_text_is_named(project, section, parallel, change, message)
 def test_parallel_text_without_a_translation_names_the_line(project, with_parallel):
     (project / "parallel.tsv").write_text("The cat sat.\tLe chat dort.\nDogs bark.\n")
     with pytest.raises(InputError, match=r"parallel.tsv.*line 2"):
-        made(0, list_shards(project / "segments")[:1], with_parallel)
+        perturb_shard(0, list_shards(project / "segments")[:1], with_parallel)
 
 
 @pytest.mark.parametrize(
@@ -351,19 +378,18 @@ def test_bad_system_outputs_are_named(project, section, change, message):
         run(project, {**section, "system_outputs": {**section["system_outputs"], **change}})
 
 
-def test_job_names_all_models_in_its_fingerprint(project, params, section):
-    job = make_job(params, project / "segments")
+def test_models_are_part_of_the_fingerprint(project, section):
+    before = job_of(project, section).extra
+    assert len(before.split()) == 5 + 3  # code of five techniques, three models
     other = {**section["mask_fill"], "model": str(save_tiny_filler(project / "other", seed=9))}
-    changed = dataclasses.replace(params, mask_fill=from_mapping(other, MaskFillParams, "perturb.mask_fill"))
-    assert len(job.extra.split()) == 3
-    assert make_job(changed, project / "segments").extra != job.extra
+    assert job_of(project, {**section, "mask_fill": other}).extra != before
 
 
-def test_damaged_shard_is_named(project, params):
+def test_damaged_shard_is_named(project, plan):
     file = project / "cut.parquet"
     file.write_bytes((project / "segments" / shard_name(1)).read_bytes()[:50])
     with pytest.raises(InputError, match=r"cut.parquet: not a whole Parquet file"):
-        made(0, [file], params)
+        perturb_shard(0, [file], plan)
 
 
 def test_folder_without_shards_is_named(project, section):
@@ -380,9 +406,9 @@ def test_model_folder_without_safetensors_is_named(project, section):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"styles": ["spam"]}, r"perturb.mask_fill.styles\[0\]: must be one of random, span, not 'spam'"),
+        ({"styles": ["spam"]}, r"perturb.mask_fill.styles\[0\]: must be 'random' or 'span', not 'spam'"),
         ({"beam": 8}, "perturb.mask_fill.beam: unknown key"),
-        ({"share": 2}, "perturb.mask_fill.share: must be between 0 and 1, not 2.0"),
+        ({"share": 2}, "perturb.mask_fill.share: must be at most 1, not 2"),
     ],
 )
 def test_bad_params_are_named(project, section, change, message):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.perturb.splice import Piece, splice, usual_spelling
+from pipeline.perturb.splice import splice, usual_spelling
+from pipeline.teachers.mask_filler import Piece
 
 TEXT = "The  old man's (big) dog, Rex, ran home."
 PIECES = [

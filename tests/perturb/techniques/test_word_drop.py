@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from pipeline.core.errors import ParamsError
-from pipeline.perturb.attempts import chosen
-from pipeline.perturb.techniques.word_drop import WordDropParams, drop_words
+from pipeline.core.params import from_mapping
+from pipeline.core.records import Reason
+from pipeline.perturb.pairs import Attempt, chosen
+from pipeline.perturb.techniques.word_drop import Params, drop_words, make
 
 SENTENCE = "zero one two three four five six seven"
 
@@ -57,5 +59,19 @@ def test_share_is_met_to_the_nearest_whole(count, share, seed):
 
 
 def test_share_beyond_one_is_refused():
-    with pytest.raises(ParamsError, match=r"^perturb.word_drop.share: must be between 0 and 1, not 1.5.$"):
-        WordDropParams(share=1.5)
+    with pytest.raises(ParamsError, match=r"^perturb.word_drop.share: must be at most 1, not 1.5.$"):
+        from_mapping({"share": 1.5}, Params, "perturb.word_drop")
+
+
+def test_a_copy_keeps_its_parents_provenance(shard_of):
+    parent = Attempt("7", "z", "fr", "backtranslate", SENTENCE, pivot="fr")
+    (copy,) = make(shard_of(pairs=[parent]), Params(share=1.0)).attempts
+    assert (copy.pair_id, copy.parent_id, copy.technique, copy.pivot) == ("7/fr/drop", "7/fr", "backtranslate", "fr")
+    assert copy.dropped_words == 8 - len(copy.candidate.split()) > 0
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\u00a0", "\u3000\n"])
+def test_a_candidate_without_words_has_none_to_drop(shard_of, blank):
+    pairs = [Attempt("1", "z", "a", "toy", blank), Attempt("1", "z", "b", "toy", "word")]
+    attempts = make(shard_of(pairs=pairs), Params(share=1.0)).attempts
+    assert [attempt.reason for attempt in attempts] == [Reason.EMPTY_TEXT, None]
