@@ -63,8 +63,8 @@ def _pivots_named(value: object, info: ValidationInfo) -> object:
         return value
     known = (info.context or {}).get(MODELS, {}).get(value)
     if not isinstance(known, dict):
-        rule = "must be a mapping, or the key of one among the profile's models, not {value}"
-        raise PydanticCustomError("no_such_pivots", rule)  # the loader puts the value in
+        rule = "must be a mapping, or the key of one among the profile's models, not {shown}"
+        raise PydanticCustomError("no_such_pivots", rule, {"shown": repr(value)})
     return known
 
 
