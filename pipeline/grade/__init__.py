@@ -1,1 +1,1 @@
-"""The stage grade: candidates whose quality is known by how they were made."""
+"""The stage grade: candidates whose quality is known from how they are made."""
