@@ -268,7 +268,7 @@ def _sentence(kind: type, place: str, found: Any) -> str:
 def _known(kind: Any, path: Sequence[str | int]) -> list[str]:
     """Names of the fields of the params class at `path` inside `kind`: through fields, optional ones, items, values."""
     for key in path:
-        hint = typing.get_type_hints(kind)[str(key)] if dataclasses.is_dataclass(kind) else kind
+        hint = typing.get_type_hints(kind).get(str(key), kind) if dataclasses.is_dataclass(kind) else kind
         kind = next((one for one in _classes(hint) if dataclasses.is_dataclass(one)), hint)
     return [field.name for field in dataclasses.fields(kind)]
 

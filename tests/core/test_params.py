@@ -278,3 +278,19 @@ def test_a_list_of_names_holds_different_texts(tmp_path: Path, names: str) -> No
 
 def test_names_may_be_keys(tmp_path: Path) -> None:
     assert load_names(write(tmp_path, "signals: {bleu: text, flag: text}\n"), "signals") == ("bleu", "flag")
+
+
+def test_an_unknown_key_of_an_item_fails_by_name() -> None:
+    @params
+    class Row:
+        beams: tuple[Beam, ...]
+        named: dict[str, Beam]
+
+    good = {"beams": [{"width": 1}], "named": {"a": {"width": 1}}}
+    for change, place in (
+        ({"beams": [{"width": 1, "spam": 1}]}, "demo.beams[0].spam"),
+        ({"named": {"a": {"width": 1, "spam": 1}}}, "demo.named.a.spam"),
+    ):
+        with pytest.raises(ParamsError) as caught:
+            from_mapping({**good, **change}, Row, "demo")
+        assert str(caught.value) == f"{place}: unknown key (known: width)."
