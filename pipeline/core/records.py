@@ -109,6 +109,21 @@ AGREEMENT = pyarrow.schema(
     ]
 )
 
+TRAINED = "bleurt/"
+"""`metric` of PREDICTIONS and AGREEMENT begins so if the pipeline trained it: "bleurt/all" is the variant "all"."""
+
+PUBLISHED = "published/"
+"""`metric` begins so if its scores came with the ratings: "published/bleu"."""
+
+UNTRAINED = f"{TRAINED}none"
+"""`metric` that was fine-tuned without pre-training."""
+
+AVERAGE = "average"
+"""`language_pair` of AGREEMENT's means over language pairs."""
+
+NO_PAIR = "all"
+"""`language_pair` of AGREEMENT for ratings that have none."""
+
 
 class Reason(enum.StrEnum):
     """Why an attempt gives no pair: the names under which dropped rows are counted."""
