@@ -15,6 +15,8 @@ from pipeline.report.samples import Histogram, places, techniques, worst
 from pipeline.report.views import Benchmark
 
 Row = dict[str, Any]
+Point = tuple[float, float]
+"""Human score, metric score."""
 
 TREND_BINS = 10
 COLOURS = 8
@@ -82,7 +84,8 @@ def _rated(found: Gathered, benchmark: Benchmark) -> pandas.DataFrame:
 
 
 def _benchmark(found: Gathered, benchmark: Benchmark, points: pandas.DataFrame, worst_count: int) -> Row:
-    own = points.loc[points["corpus"] == benchmark_name(benchmark), ["human", "metric"]].to_numpy().tolist()
+    shown = points[points["corpus"] == benchmark_name(benchmark)]
+    own: list[Point] = list(zip(shown["human"], shown["metric"], strict=True))
     placed = places(_rated(found, benchmark))
     return {
         "mark": benchmark,
@@ -163,15 +166,15 @@ def _bar(benchmark: Benchmark, metric: str, pair: str) -> figures.Bar | None:
     return None if cell is None or math.isnan(cell.value + cell.low) else figures.Bar(cell.value, cell.low, cell.high)
 
 
-def trend(points: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+def trend(points: Sequence[Point]) -> list[Point]:
     """Mean human and mean metric score in bins of about equally many points, by rising human score.
 
-    Points of one human score stay in one bin. If their metric scores cut them apart, they would draw a line of their own.
+    Points of one human score stay in one bin. If their metric scores divided them, they would draw a line of their own.
 
     >>> trend([(1.0, 0.0), (2.0, 4.0), (2.0, 6.0)])
     [(1.0, 0.0), (2.0, 5.0)]
     """
-    bins: dict[int, list[Sequence[float]]] = {}
+    bins: dict[int, list[Point]] = {}
     before = 0
     for _, found in itertools.groupby(sorted(points), key=lambda point: point[0]):
         same = list(found)
@@ -199,7 +202,7 @@ def _curves(trainings: Sequence[Training], stage: str) -> list[Row]:
         ]
         series = [one for one in series if one.points]
         if series:
-            chart: Markup = figures.curves(series, f"{stage}: {name}", "training step")
+            chart = figures.curves(series, f"{stage}: {name}", "training step")
             found.append(
                 {"title": f"{stage}: {name}", "chart": chart, "legend": [(one.name, one.colour) for one in series]}
             )

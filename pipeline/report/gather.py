@@ -63,6 +63,7 @@ class Gathered:
 
     profile: str
     signals: tuple[str, ...]
+    variants: tuple[str, ...]
     params: dict[str, dict[str, Any]]
     missing: list[str] = field(default_factory=list)
     counts: list[StageCount] = field(default_factory=list)
@@ -77,7 +78,7 @@ class Gathered:
 def gather(params_file: Path, folders: Folders) -> Gathered:
     """Read params.yaml and all folders; `missing` lists absent ones, damaged files are InputErrors."""
     variants, signals = load_names(params_file, "variants"), load_names(params_file, "signals")
-    found = Gathered(str(load_key(params_file, "profile")), signals, read_sections(params_file))
+    found = Gathered(str(load_key(params_file, "profile")), signals, variants, read_sections(params_file))
     found.missing = [f"{stage}: {folder}" for stage, folder in vars(folders).items() if not folder.is_dir()]
     found.counts = list(_counts(folders, signals, variants))
     found.trainings = [

@@ -1,7 +1,7 @@
 """Agreement with people as the report's tables, all numbers times 100, and the sentences that say what they say.
 
-Trained metrics come first, then baselines by falling average Kendall. The metric that the report is about is
-"bleurt/all" if it exists, else the first by name that was pre-trained. It is never chosen by its score on the test rows.
+Trained metrics come first, then baselines by falling average Kendall. The report is about "bleurt/all" if it exists,
+else about the first metric by name that was pre-trained. That metric is never chosen by its score on the test rows.
 """
 
 import math
@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas
 
+from pipeline.core.params import MODELS
 from pipeline.core.records import AGREEMENT, AVERAGE, TRAINED, UNTRAINED
 from pipeline.report.gather import Gathered
 from pipeline.report.page import p_text
@@ -269,6 +270,8 @@ def signal_name(column: str, pivots: Sequence[str]) -> str:
 
 
 def pivots(found: Gathered) -> list[str]:
-    """The pivots of the backtranslation likelihoods, in the order of their columns."""
-    keys = [key.split(".") for key in found.params["label"] if key.startswith("backtranslation.pivots.")]
-    return list(dict.fromkeys(key[2] for key in keys))
+    """Languages of the backtranslation likelihoods' pivots, in the order of their columns."""
+    key = found.params["label"].get("backtranslation.pivots")  # of the models, or the pivots are written out
+    section, start = ("label", "backtranslation.pivots.") if key is None else (MODELS, f"{key}.")
+    names = [name.removeprefix(start) for name in found.params[section] if name.startswith(start)]
+    return list(dict.fromkeys(name.split(".")[0] for name in names))

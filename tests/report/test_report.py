@@ -1,4 +1,4 @@
-"""The report stage: its files, that it opens offline, that texts are escaped, and that absent stages are named."""
+"""The report stage: its files, that it opens offline, that it escapes texts, and that it names absent stages."""
 
 import csv
 import json
@@ -10,28 +10,31 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pandas
+import pyarrow
 import pytest
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.params import from_mapping
-from pipeline.core.records import AGREEMENT, PAIRS, PREDICTIONS, RATINGS, SIGNAL_COLUMNS, signal_schema
+from pipeline.core.records import AGREEMENT, AVERAGE, PAIRS, PREDICTIONS, RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.core.work import write_json
 from pipeline.evaluate.agreement import agreement_rows, group_rows, measure
 from pipeline.evaluate.differences import compare
-from pipeline.evaluate.names import AVERAGE
 from pipeline.report import __main__ as stage
 from pipeline.report.__main__ import ReportParams, report, show
 from pipeline.report.content import pair_table, trend
+from pipeline.report.cost import Cost, costs
 from pipeline.report.figures import ticks
-from pipeline.report.gather import Folders, costs
-from pipeline.report.samples import percentiles, worst
-from pipeline.report.views import Benchmark, benchmarks
+from pipeline.report.gather import Folders
+from pipeline.report.samples import places, worst
+from pipeline.report.views import benchmarks
 
 HOSTILE = '<script>alert("candidate")</script> & co'
 PARAMS_FILE = """
 profile: PROFILE
 variants: [all, none]
+signals: {bleu: text, backtranslation: pivots}
 pretrain: {schedule: {seed: 17}}
 label: {backtranslation: {beam_width: 1}}
 profiles:
@@ -90,6 +93,16 @@ def write_evaluation(folder: Path) -> None:
         write_shard(folder / "predictions" / shard_name(index), table_of(rows, PREDICTIONS))
 
 
+SIGNALS = {
+    "bleu": ["bleu"],
+    "backtranslation": [
+        f"backtranslation_{number}_{way}" for number in (1, 2) for way in ("reference_candidate", "candidate_reference")
+    ],
+    "toy": ["toy"],
+}
+"""The folders of data/label; params.yaml does not name the last one."""
+
+
 def write_pairs(folders: Folders) -> None:
     pair = {
         "segment_id": "s",
@@ -105,24 +118,15 @@ def write_pairs(folders: Folders) -> None:
     pairs = [{**pair, "pair_id": f"p{number}", "dropped_words": int(number == 3)} for number in range(4)]
     write_shard(folders.perturb / shard_name(0), table_of(pairs, PAIRS))
     write_json(folders.perturb / "counts.json", {"rows_in": 5, "rows_out": 4, "dropped": {"nothing to mask": 1}})
-    for signal, columns in SIGNAL_COLUMNS.items():
-        values = [{"pair_id": f"p{n}", **dict.fromkeys(columns, n / 4)} for n in range(4)]
-        write_shard(folders.label / signal / shard_name(0), table_of(values, signal_schema(signal)))
+    for signal, columns in SIGNALS.items():
+        values = {"pair_id": [f"p{n}" for n in range(4)]} | {column: [n / 4 for n in range(4)] for column in columns}
+        write_shard(folders.label / signal / shard_name(0), pyarrow.table(values))
 
 
 def write_training(folder: Path) -> None:
     for variant, points in (("all", [(10, 1.5, 0.2), (20, 1.0, 0.4)]), ("none", [])):
         steps = [{"step": step, "loss": loss, "validation": score, "seconds": 1.0} for step, loss, score in points]
-        facts = {
-            "seconds": 75.4,
-            "rows_seen": 640,
-            "best_step": 20,
-            "best_validation": 0.4,
-            "device": "cpu",
-            "precision": "bf16",
-            "padding_share": 0.034,
-            "pairs": 32,
-        }
+        facts = {"rows_seen": 640, "best_step": 20, "best_validation": 0.4, "padding_share": 0.034, "pairs": 32}
         write_json(folder / variant / "training.json", {"steps": steps, **facts})
         write_json(folder / variant / "counts.json", {"rows_in": 40, "rows_out": 37, "dropped": {"validation": 3}})
 
@@ -131,10 +135,10 @@ def folders_in(root: Path) -> Folders:
     return Folders(**{field.name: root / field.name for field in fields(Folders)})
 
 
-def make(root: Path, profile: str = "local", corpora: str = CORPORA, **changes: Any) -> str:
+def make(root: Path, profile: str = "local", corpora: str = CORPORA, params_file: str = PARAMS_FILE) -> str:
     """Run the stage in `root` and return the page."""
-    (root / "params.yaml").write_text(PARAMS_FILE.replace("PROFILE", profile).replace("CORPORA", corpora))
-    params = from_mapping({"worst": 3, "scatter_points": 10, "signal_bins": 4} | changes, ReportParams, "report")
+    (root / "params.yaml").write_text(params_file.replace("PROFILE", profile).replace("CORPORA", corpora))
+    params = from_mapping({"worst": 3, "scatter_points": 10, "signal_bins": 4}, ReportParams, "report")
     report(params, root / "params.yaml", folders_in(root), root / "reports")
     return (root / "reports" / "report.html").read_text(encoding="utf-8")
 
@@ -182,7 +186,7 @@ def test_the_page_is_whole_and_opens_offline(full: Path) -> None:
     checker = Checker()
     checker.feed(page)
     assert checker.open == []
-    assert checker.addresses == []
+    assert checker.addresses == ["run.html"]  # beside it, and opened only on a click
     assert {"script", "link", "img", "iframe"} & checker.tags == set()
     assert re.findall(r"https?://|@import|url\(", page) == []
 
@@ -200,16 +204,15 @@ def test_the_page_shows_what_ran(full: Path) -> None:
         "Profile <b>local</b>",
         "too short: 1,195",
         "nothing to mask: 1",
-        "mask filling, span, words dropped",
+        "mask fill, span, words dropped",
         "backtranslation it reference candidate",
         "backtranslation es candidate reference",
-        "1 min 15 s",
         "nrefs:1|tok:13a",
         "schedule.steps",
         "schedule.seed",
         "Left out of the averages: fi-en (all ratings are equal).",
         "Other people’s results.",
-        "59.3 /\n77.3",
+        "59.3 / 77.3",
         "undefined",
     ):
         assert text in page, text
@@ -242,13 +245,16 @@ def test_variants_that_params_do_not_name_are_not_shown(full: Path) -> None:
 
 
 def test_the_metric_of_the_report_is_chosen_by_name() -> None:
-    def mark(**kendall: float) -> Benchmark:
-        names = tuple(f"bleurt/{name}" for name in sorted(kendall, key=kendall.__getitem__, reverse=True))
-        return Benchmark("c", "adequacy", names, (), {})
+    def primary(**kendall: float) -> str | None:
+        rows = [{**CELL, "metric": f"bleurt/{name}", "value": value} for name, value in kendall.items()]
+        (mark,) = benchmarks([*rows, {**CELL, "metric": "ter", "value": 0.9}])
+        assert mark.metrics[:-1] == tuple(f"bleurt/{name}" for name in sorted(kendall, key=lambda n: -kendall[n]))
+        assert mark.metrics[-1] == "ter"
+        return mark.primary
 
-    assert mark(none=0.5, all=0.1, only_bleu=0.4).primary == "bleurt/all"
-    assert mark(no_bleu=0.3, only_flag=0.5, none=0.6).primary == "bleurt/no_bleu"
-    assert mark(none=0.6).primary == "bleurt/none" and mark().primary is None
+    assert primary(none=0.5, all=0.1, only_bleu=0.4) == "bleurt/all"
+    assert primary(no_bleu=0.3, only_flag=0.5, none=0.6) == "bleurt/no_bleu"
+    assert primary(none=0.6) == "bleurt/none" and primary() is None
 
 
 def test_the_calibration_line_keeps_equal_ratings_together() -> None:
@@ -258,16 +264,13 @@ def test_the_calibration_line_keeps_equal_ratings_together() -> None:
 
 
 def test_benchmarks_stand_in_the_order_of_the_corpora() -> None:
-    base = {"aspect": "a", "metric": "ter", "language_pair": "average", "statistic": "kendall", "value": 0.5}
-    rows = [{**base, "corpus": name, "low": 0.4, "high": 0.6, "count": 9} for name in ("b", "other", "c", "a")]
+    rows = [{**CELL, "corpus": name} for name in ("b", "other", "c", "a")]
     assert [mark.corpus for mark in benchmarks(rows, ["c", "a", "b"])] == ["c", "a", "b", "other"]
 
 
 def test_a_metric_without_a_cell_gets_a_dash_and_counts_that_differ_a_range() -> None:
-    names = ("corpus", "aspect", "language_pair", "value", "low", "high")
-    base = dict(zip(names, ("own", "adequacy", AVERAGE, 0.5, 0.4, 0.6), strict=True))
     cells = [("a", "kendall", 9), ("b", "kendall", 9), ("c", "kendall", 9), ("a", "darr", 1200), ("b", "darr", 7)]
-    (mark,) = benchmarks([{**base, "metric": m, "statistic": s, "count": n} for m, s, n in cells])
+    (mark,) = benchmarks([{**CELL, "metric": m, "statistic": s, "count": n} for m, s, n in cells])
     table = pair_table(mark, "darr")
     texts = [(row["metric"], [cell.text if cell else None for cell, _ in row["cells"]]) for row in table["rows"]]
     assert texts == [("a", ["50.0"]), ("b", ["50.0"]), ("c", [None])]
@@ -275,7 +278,7 @@ def test_a_metric_without_a_cell_gets_a_dash_and_counts_that_differ_a_range() ->
     assert pair_table(mark, "kendall")["counts"] == {AVERAGE: "9"}
 
 
-def test_metrics_hold_agreement_gain_rows_and_times(full: Path) -> None:
+def test_metrics_hold_agreement_gain_and_rows(full: Path) -> None:
     make(full)
     found = json.loads((full / "reports" / "metrics.json").read_text())
     values = found["agreement"]["wmt17"]["adequacy"]
@@ -286,7 +289,11 @@ def test_metrics_hold_agreement_gain_rows_and_times(full: Path) -> None:
     assert gain == pytest.approx(values["bleurt/all"]["kendall"] - values["bleurt/none"]["kendall"], abs=2e-6)
     training = {f"{name} {variant}": 37 for name in ("pretrain", "finetune") for variant in ("all", "none")}
     assert found["rows"] == {"extract": 5, "perturb": 4, **training, "grade": 8, "evaluate": 24}
-    assert found["seconds"]["finetune all"] == 75.4
+    assert set(found) == {"agreement", "gain_of_pretraining", "rows"}
+
+
+CELL = dict(zip(AGREEMENT.names, ("own", "adequacy", "ter", AVERAGE, "kendall", 0.5, 0.4, 0.6, 9), strict=True))
+"""One row of AGREEMENT."""
 
 
 def read_csv(file: Path) -> list[dict[str, str]]:
@@ -308,6 +315,11 @@ def test_plots_hold_what_dvc_draws(full: Path) -> None:
         {"language_pair": "cs-en", "kendall": "1.0"},
         {"language_pair": "de-en", "kendall": "0.666667"},
     ]
+    undefined = next(row for row in bars if (row["metric"], row["statistic"]) == ("ter", "kendall"))
+    assert (undefined["value"], undefined["low"]) == ("nan", "nan")
+    assert sorted(file.stem for file in (plots / "signals").iterdir()) == sorted(
+        SIGNALS["bleu"] + SIGNALS["backtranslation"]
+    )
     bleu = read_csv(plots / "signals" / "bleu.csv")
     assert [(row["value"], row["share"]) for row in bleu] == [
         ("0.125", "0.25"),
@@ -317,12 +329,81 @@ def test_plots_hold_what_dvc_draws(full: Path) -> None:
     ]
 
 
+def note(root: Path, out: Path, **facts: float | str) -> None:
+    (root / ".work").mkdir(exist_ok=True)
+    with (root / ".work" / "times.jsonl").open("a") as lines:
+        lines.write(json.dumps({"out": str(out), "cpu_seconds": 1.0, "peak_bytes": 1, **facts}) + "\n")
+
+
+def test_what_the_run_took_stands_beside_the_results_and_not_in_them(
+    full: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(full)
+    found = []
+    for seconds, device, processor in ((75.4, "cpu", "a small one"), (3700.0, "cuda", "a large one")):
+        note(
+            full, full / "finetune" / "all", seconds=seconds, training_seconds=seconds, device=device, precision="bf16"
+        )
+        machine = {"processor": processor, "packages": {"torch": "9.9.9"}}
+        monkeypatch.setattr("pipeline.core.runtime.record", lambda machine=machine: machine)
+        monkeypatch.setattr("pipeline.report.cost.commit", lambda processor=processor: f"commit of {processor}")
+        make(full)
+        out = {file.relative_to(full): file.read_bytes() for file in (full / "reports").rglob("*") if file.is_file()}
+        page = out.pop(Path("reports/run.html")).decode()
+        assert processor in page and "torch" in page and "9.9.9" in page and "commit of" in page
+        assert f"{device}, bf16" in page and ("1 min 15 s" if device == "cpu" else "1 h 1 min") in page
+        checker = Checker()
+        checker.feed(page)
+        assert (checker.open, checker.addresses) == ([], ["report.html"])
+        found.append(out)
+    assert {Path("reports") / name for name in ("report.html", "headline.txt", "metrics.json")} < set(found[0])
+    assert found[0] == found[1]
+
+
+def test_a_page_without_notes_says_so(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(full)
+    make(full)
+    assert "No stage left a note of its time here." in (full / "reports" / "run.html").read_text(encoding="utf-8")
+
+
+def test_corrected_p_values_are_shown_where_evaluate_has_them(full: Path) -> None:
+    assert "p, corrected" not in make(full)
+    file = full / "evaluate" / "significance.json"
+    records = json.loads(file.read_text())
+    plain = make(full)
+    for record in records:
+        record |= {"p_value": 0.0123, "p_value_holm": 0.0456}
+    write_json(file, records)
+    page = make(full)
+    assert "p, corrected" not in plain and page.count("p, corrected") == 2
+    assert page.count("p = 0.012") == page.count('<td class="n">p = 0.046</td>') == len(records)
+    assert "p = 0.046 (corrected)" in (full / "reports" / "headline.txt").read_text(encoding="utf-8")
+    gains = json.loads((full / "reports" / "metrics.json").read_text())["gain_of_pretraining"]["wmt17"]["adequacy"]
+    assert (gains["bleurt/all"]["p_value"], gains["bleurt/all"]["p_value_holm"]) == (0.0123, 0.0456)
+
+
+def test_pivots_are_named_by_their_key_in_the_models_or_written_out(full: Path) -> None:
+    by_key = PARAMS_FILE.replace("pivots: {it: {to: a}, es: {to: b}}", "pivots: pair").replace(
+        "  local:\n", "  local:\n    models: {pair: {it: {to: a}, es: {to: b}}}\n"
+    )
+    assert "backtranslation es candidate reference" in make(full, params_file=by_key)
+
+
 def test_the_worst_disagreement_comes_first() -> None:
-    places = percentiles(ROWS, SCORES["bleurt/all"])
-    kind = worst(places, 2, kind=True)
-    assert (kind[0].candidate, kind[0].human, kind[0].metric, kind[0].gap) == (HOSTILE, 0.0, 100.0, 100.0)
-    harsh = worst(places, 2, kind=False)
-    assert harsh[0].gap == pytest.approx(-100 / 11)
+    rows = pandas.DataFrame(ROWS)
+    placed = places(rows.assign(human=rows["score"], metric=rows["rating_id"].map(SCORES["bleurt/all"])))
+    first, *_ = worst(placed, 2, kind=True)
+    assert (first["candidate"], first["human_place"], first["metric_place"], first["gap"]) == (HOSTILE, 0, 100, 100)
+    harsh = worst(placed, 2, kind=False)
+    assert len(harsh) == 2 and harsh[0]["gap"] == pytest.approx(-100 / 11)
+
+
+def test_a_row_that_is_alone_in_its_language_pair_stands_in_the_middle() -> None:
+    placed = places(
+        pandas.DataFrame({"language_pair": ["a", "b", "b"], "human": [1.0, 2.0, 2.0], "metric": [9.0, 1, 3]})
+    )
+    assert placed["human_place"].tolist() == [50, 50, 50]
+    assert placed["metric_place"].tolist() == [50, 0, 100]
 
 
 @pytest.mark.parametrize("absent", [field.name for field in fields(Folders)])
@@ -339,14 +420,20 @@ def test_the_cost_of_each_stage_is_that_of_its_last_run(full: Path, monkeypatch:
         {"out": "data/extract", "seconds": 99.0, "cpu_seconds": 1.0, "peak_bytes": 1},
         {"out": "data/extract", "seconds": 61.0, "cpu_seconds": 120.0, "peak_bytes": 3 * 2**30},
         {"out": "data/label/bleu", "seconds": 2.0, "cpu_seconds": 2.0, "peak_bytes": 2**20},
+        {"out": "data/pretrain/all", "training_seconds": 40.0, "device": "cpu", "precision": "bf16"},
+        {"out": "data/pretrain/all", "seconds": 50.0, "cpu_seconds": 60.0, "peak_bytes": 1, "unknown": 3},
         {"out": "data/pretrain/only_bleu", "seconds": 50.0, "cpu_seconds": 50.0, "peak_bytes": 1},
+        {"out": "data/finetune/all", "training_seconds": 40.0},  # killed before its end
         {"out": "elsewhere", "seconds": 7000.0, "cpu_seconds": 7000.0, "peak_bytes": 1},
     ]
     (full / ".work").mkdir()
     (full / ".work" / "times.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"out": "da')
     folders = Folders(**{field.name: Path("data") / field.name for field in fields(Folders)})
-    found = [(cost.stage, cost.seconds) for cost in costs(folders, ["all"])]
-    assert found == [("extract", 61.0), ("label bleu", 2.0)]
+    assert list(costs(folders, ["bleu", "all"])) == [
+        Cost("extract", 61.0, 120.0, 3 * 2**30),
+        Cost("label bleu", 2.0, 2.0, 2**20),
+        Cost("pretrain all", 50.0, 60.0, 1, 40.0, "cpu", "bf16"),
+    ]
 
 
 def test_with_nothing_at_all_there_is_still_a_report(tmp_path: Path) -> None:
@@ -354,7 +441,7 @@ def test_with_nothing_at_all_there_is_still_a_report(tmp_path: Path) -> None:
     assert page.count("Nothing was evaluated.") == 1
     assert "No training run was found." in page
     found = json.loads((tmp_path / "reports" / "metrics.json").read_text())
-    assert found == {"agreement": {}, "gain_of_pretraining": {}, "rows": {}, "seconds": {}}
+    assert found == {"agreement": {}, "gain_of_pretraining": {}, "rows": {}}
     assert not (tmp_path / "reports" / "plots" / "signals").exists()
     assert read_csv(tmp_path / "reports" / "plots" / "calibration.csv") == []
 
