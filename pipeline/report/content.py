@@ -94,6 +94,7 @@ def _benchmark(found: Gathered, benchmark: Benchmark, points: pandas.DataFrame, 
         "summary": views.summary(found, benchmark),
         "left_out": views.left_out(found, benchmark),
         "headline": _headline(benchmark),
+        "of_systems": any(name.startswith("system_") for name in benchmark.statistics),
         "statistics": [views.STATISTICS[name] for name in benchmark.statistics],
         "gains": views.comparisons(found, benchmark, "without pre-training"),
         "rivals": views.comparisons(found, benchmark, "best baseline"),
@@ -133,7 +134,7 @@ def _headline(benchmark: Benchmark) -> list[Row]:
 
 def pair_table(benchmark: Benchmark, statistic: str) -> Row:
     """A statistic by metric and language pair; the best of each column is marked."""
-    present = set(benchmark.numbers.xs(statistic, level="statistic").index.get_level_values("language_pair"))
+    present = set(benchmark.numbers.loc[statistic].index.get_level_values("language_pair"))
     columns = [pair for pair in (*benchmark.language_pairs, AVERAGE) if pair in present]
     best = {pair: benchmark.best(statistic, pair) for pair in columns}
     counts = {pair: benchmark.counts(statistic, pair) for pair in columns}

@@ -1,7 +1,7 @@
 """Agreement with people as the report's tables, all numbers times 100, and the sentences that say what they say.
 
-Trained metrics come first, then baselines by falling average Kendall. The report is about "bleurt/all" if it exists,
-else about the first metric by name that was pre-trained. That metric is never chosen by its score on the test rows.
+Trained metrics come first, then baselines, both by falling average Kendall. The report is about "bleurt/all" if it
+exists, else about the first metric by name that was pre-trained, never about the one with the best score on test rows.
 """
 
 import math
@@ -14,12 +14,12 @@ import pandas
 
 from pipeline.core.params import MODELS
 from pipeline.core.records import AGREEMENT, AVERAGE, TRAINED, UNTRAINED
+from pipeline.core.records import STATISTICS as STATISTICS
 from pipeline.report.gather import Gathered
 from pipeline.report.page import p_text
 from pipeline.report.published import CITATION, Published, published_table
 
 Row = dict[str, Any]
-STATISTICS = {"kendall": "Kendall τ-b", "pearson": "Pearson r", "spearman": "Spearman ρ", "darr": "DARR"}
 SAMPLE = PurePosixPath("data/sample")
 """The folder of the project's own ratings."""
 
@@ -40,8 +40,13 @@ class Cell:
 
     @property
     def range(self) -> str:
-        """The interval, or nothing if it is undefined."""
+        """The interval, or nothing if there is none."""
         return "" if math.isnan(self.low) else f"{self.low:.1f} – {self.high:.1f}"
+
+    @property
+    def line(self) -> str:
+        """Text and interval in one line."""
+        return f"{self.text:>5} ({self.range})" if self.range else f"{self.text:>5}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +98,7 @@ class Benchmark:
         return " – ".join(f"{count:,}" for count in dict.fromkeys((found.min(), found.max())))
 
     def _all(self, statistic: str, language_pair: str) -> pandas.DataFrame:
-        return self.numbers.xs((statistic, language_pair), level=("statistic", "language_pair"))
+        return _column(self.numbers, statistic, language_pair)
 
     @property
     def primary(self) -> str | None:
@@ -104,14 +109,12 @@ class Benchmark:
     @property
     def rows(self) -> int:
         """Rated segments behind the averages."""
-        cell = self.average("kendall", self.metrics[0])
-        return cell.count if cell else 0
+        return max(self._all("kendall", AVERAGE)["count"], default=0)
 
     @property
     def all_rows(self) -> int:
         """Rated segments of all language pairs, including those that the averages leave out."""
-        cells = [self.cell("kendall", self.metrics[0], pair) for pair in self.language_pairs]
-        return sum(cell.count for cell in cells if cell)
+        return sum(max(self._all("kendall", pair)["count"], default=0) for pair in self.language_pairs)
 
 
 def corpora_of(found: Gathered) -> list[str]:
@@ -130,10 +133,18 @@ def benchmarks(agreement: pandas.DataFrame | Sequence[Row], corpora: Sequence[st
 def _benchmark(corpus: str, aspect: str, rows: pandas.DataFrame) -> Benchmark:
     numbers = rows.set_index(["statistic", "metric", "language_pair"])[["value", "low", "high", "count"]]
     numbers[["value", "low", "high"]] *= 100
-    averages = numbers["value"].xs(("kendall", AVERAGE), level=("statistic", "language_pair")).reset_index()
-    averages["baseline"] = ~averages["metric"].str.startswith(TRAINED)
-    ordered = averages.sort_values(["baseline", "value", "metric"], ascending=[True, False, True])
+    metrics = rows[["metric"]].drop_duplicates()
+    metrics["baseline"] = ~metrics["metric"].str.startswith(TRAINED)
+    metrics["kendall"] = metrics["metric"].map(_column(numbers, "kendall", AVERAGE)["value"])
+    ordered = metrics.sort_values(["baseline", "kendall", "metric"], ascending=[True, False, True])
     return Benchmark(corpus, aspect, tuple(ordered["metric"]), numbers)
+
+
+def _column(numbers: pandas.DataFrame, statistic: str, language_pair: str) -> pandas.DataFrame:
+    """Numbers of one statistic and language pair by metric; often none of some metrics."""
+    place = numbers.index
+    wanted = (place.get_level_values(0) == statistic) & (place.get_level_values(2) == language_pair)
+    return numbers[wanted].droplevel([0, 2])
 
 
 def comparisons(found: Gathered, benchmark: Benchmark, role: str) -> list[Row]:
@@ -217,7 +228,7 @@ def headline(found: Gathered, marks: Sequence[Benchmark]) -> str:
         ]
         for metric in benchmark.metrics:
             cells = [benchmark.average(statistic, metric) for statistic in benchmark.statistics]
-            texts = [f"{cell.text:>5} ({cell.range})" if cell else "" for cell in cells]
+            texts = [cell.line if cell else "" for cell in cells]
             lines.append("  ".join([f"{metric:<24}", *(f"{text:<20}" for text in texts)]).rstrip())
         blocks.append("\n".join([*lines, "", summary(found, benchmark)]))
     return "\n\n".join(blocks or ["Nothing was evaluated."])

@@ -2,183 +2,28 @@
 
 import csv
 import json
+import math
 import re
 import shutil
 import sys
 from dataclasses import fields
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pandas
-import pyarrow
 import pytest
+from tiny_outputs import CORPORA, HOSTILE, PARAMS_FILE, ROWS, SCORES, SIGNALS, Checker, make, write_evaluation
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.params import from_mapping
-from pipeline.core.records import AGREEMENT, AVERAGE, PAIRS, PREDICTIONS, RATINGS
-from pipeline.core.shards import shard_name, table_of, write_shard
+from pipeline.core.records import AGREEMENT, AVERAGE
 from pipeline.core.work import write_json
-from pipeline.evaluate.agreement import agreement_rows, group_rows, measure
-from pipeline.evaluate.differences import compare
 from pipeline.report import __main__ as stage
-from pipeline.report.__main__ import ReportParams, report, show
+from pipeline.report.__main__ import ReportParams, show
 from pipeline.report.content import pair_table, trend
-from pipeline.report.cost import Cost, costs
 from pipeline.report.figures import ticks
 from pipeline.report.gather import Folders
 from pipeline.report.samples import places, worst
 from pipeline.report.views import benchmarks
-
-HOSTILE = '<script>alert("candidate")</script> & co'
-PARAMS_FILE = """
-profile: PROFILE
-variants: [all, none]
-signals: {bleu: text, backtranslation: pivots}
-pretrain: {schedule: {seed: 17}}
-label: {backtranslation: {beam_width: 1}}
-profiles:
-  embedded: {report: {worst: 3, scatter_points: 10, signal_bins: 4}, collect: CORPORA}
-  local:
-    label: {backtranslation: {pivots: {it: {to: a}, es: {to: b}}}}
-    pretrain: {schedule: {steps: 5}}
-    collect: CORPORA
-    report: {worst: 3, scatter_points: 10, signal_bins: 4}
-"""
-CORPORA = "{corpora: [{name: wmt17, parts: [{path: data/own/ratings.tsv}]}]}"
-
-
-def rating(number: int) -> dict[str, Any]:
-    return {
-        "rating_id": f"r{number}",
-        "corpus": "wmt17",
-        "split": "test",
-        "aspect": "adequacy",
-        "reference": f"reference {number // 2}",
-        "other_references": [],
-        "candidate": HOSTILE if number == 0 else f"candidate {number}",
-        "source": None,
-        "language_pair": ("de-en", "cs-en")[number % 2],
-        "system": "s&s",
-        "segment": str(number),
-        "year": 2017,
-        "raw": None,
-        "z": None,
-        "score": float(number),
-    }
-
-
-ROWS = [rating(number) for number in range(24)]
-SCORES: dict[str, dict[str, float]] = {
-    # Row 0 is people's last and this metric's first: its worst disagreement.
-    "bleurt/all": {r["rating_id"]: 99.0 if r["rating_id"] == "r0" else r["score"] for r in ROWS},
-    "bleurt/none": {r["rating_id"]: float((7 * int(r["score"])) % 24) for r in ROWS},
-    "sentbleu": {r["rating_id"]: float((5 * int(r["score"])) % 24) for r in ROWS},
-    "ter": {r["rating_id"]: 0.0 for r in ROWS},
-}
-
-
-def write_evaluation(folder: Path) -> None:
-    groups = group_rows(ROWS, SCORES)
-    found = measure(groups, 40, 25.0, 1)
-    write_shard(folder / "agreement" / shard_name(0), table_of(agreement_rows(found, 0.95), AGREEMENT))
-    write_json(folder / "significance.json", compare(groups, found, permutations=20, confidence=0.95, seed=1))
-    settings = {"resamples": 40, "confidence": 0.95, "permutations": 20, "darr_gap": 25.0, "seed": 1}
-    left_out = {"corpus": "wmt17", "aspect": "adequacy", "language_pair": "fi-en", "reason": "all ratings are equal"}
-    method = {"signatures": {"sentbleu": "nrefs:1|tok:13a"}, "left_out": [left_out], "years": {"wmt17": 2017}}
-    write_json(folder / "method.json", {"settings": settings, **method})
-    write_json(folder / "counts.json", {"rows_in": 30, "rows_out": 24, "dropped": {"train split": 6}})
-    for index, (metric, scores) in enumerate(SCORES.items()):
-        rows = [{"rating_id": name, "metric": metric, "score": score} for name, score in scores.items()]
-        write_shard(folder / "predictions" / shard_name(index), table_of(rows, PREDICTIONS))
-
-
-SIGNALS = {
-    "bleu": ["bleu"],
-    "backtranslation": [
-        f"backtranslation_{number}_{way}" for number in (1, 2) for way in ("reference_candidate", "candidate_reference")
-    ],
-    "toy": ["toy"],
-}
-"""The folders of data/label; params.yaml does not name the last one."""
-
-
-def write_pairs(folders: Folders) -> None:
-    pair = {
-        "segment_id": "s",
-        "reference": "it is",
-        "candidate": HOSTILE,
-        "technique": "mask_fill",
-        "pivot": None,
-        "mask_style": "span",
-        "masks": 2,
-        "dropped_words": 0,
-        "parent_id": None,
-    }
-    pairs = [{**pair, "pair_id": f"p{number}", "dropped_words": int(number == 3)} for number in range(4)]
-    write_shard(folders.perturb / shard_name(0), table_of(pairs, PAIRS))
-    write_json(folders.perturb / "counts.json", {"rows_in": 5, "rows_out": 4, "dropped": {"nothing to mask": 1}})
-    for signal, columns in SIGNALS.items():
-        values = {"pair_id": [f"p{n}" for n in range(4)]} | {column: [n / 4 for n in range(4)] for column in columns}
-        write_shard(folders.label / signal / shard_name(0), pyarrow.table(values))
-
-
-def write_training(folder: Path) -> None:
-    for variant, points in (("all", [(10, 1.5, 0.2), (20, 1.0, 0.4)]), ("none", [])):
-        steps = [{"step": step, "loss": loss, "validation": score, "seconds": 1.0} for step, loss, score in points]
-        facts = {"rows_seen": 640, "best_step": 20, "best_validation": 0.4, "padding_share": 0.034, "pairs": 32}
-        write_json(folder / variant / "training.json", {"steps": steps, **facts})
-        write_json(folder / variant / "counts.json", {"rows_in": 40, "rows_out": 37, "dropped": {"validation": 3}})
-
-
-def folders_in(root: Path) -> Folders:
-    return Folders(**{field.name: root / field.name for field in fields(Folders)})
-
-
-def make(root: Path, profile: str = "local", corpora: str = CORPORA, params_file: str = PARAMS_FILE) -> str:
-    """Run the stage in `root` and return the page."""
-    (root / "params.yaml").write_text(params_file.replace("PROFILE", profile).replace("CORPORA", corpora))
-    params = from_mapping({"worst": 3, "scatter_points": 10, "signal_bins": 4}, ReportParams, "report")
-    report(params, root / "params.yaml", folders_in(root), root / "reports")
-    return (root / "reports" / "report.html").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def full(tmp_path: Path) -> Path:
-    """Outputs of every stage."""
-    folders = folders_in(tmp_path)
-    write_shard(folders.collect / shard_name(0), table_of(ROWS, RATINGS))
-    write_evaluation(folders.evaluate)
-    write_pairs(folders)
-    write_training(folders.pretrain)
-    write_training(folders.finetune)
-    write_json(folders.grade / "counts.json", {"rows_in": 9, "rows_out": 8, "dropped": {"half impossible": 1}})
-    write_json(folders.extract / "counts.json", {"rows_in": 1200, "rows_out": 5, "dropped": {"too short": 1195}})
-    return tmp_path
-
-
-class Checker(HTMLParser):
-    """Collects what a browser would see: tags, addresses, and tags that are opened but not closed."""
-
-    VOID = frozenset({"meta", "br", "line", "rect", "circle"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.addresses: list[str] = []
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action")]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open and self.open.pop() == tag, (tag, self.getpos())
 
 
 def test_the_page_is_whole_and_opens_offline(full: Path) -> None:
@@ -278,6 +123,23 @@ def test_a_metric_without_a_cell_gets_a_dash_and_counts_that_differ_a_range() ->
     assert pair_table(mark, "kendall")["counts"] == {AVERAGE: "9"}
 
 
+def test_a_metric_of_systems_stands_last_and_has_no_interval() -> None:
+    of_systems = {
+        **CELL,
+        "metric": "bleu",
+        "statistic": "system_kendall",
+        "low": math.nan,
+        "high": math.nan,
+        "count": 5,
+    }
+    (mark,) = benchmarks([of_systems, CELL, {**of_systems, "metric": "ter"}])
+    assert (mark.metrics, mark.statistics, mark.rows) == (("ter", "bleu"), ("kendall", "system_kendall"), 9)
+    cells = [mark.average(statistic, "bleu") for statistic in mark.statistics]
+    assert [cell and (cell.line, cell.count) for cell in cells] == [None, (" 50.0", 5)]
+    (alone,) = benchmarks([of_systems])
+    assert (alone.metrics, alone.rows, alone.all_rows) == (("bleu",), 0, 0)
+
+
 def test_metrics_hold_agreement_gain_and_rows(full: Path) -> None:
     make(full)
     found = json.loads((full / "reports" / "metrics.json").read_text())
@@ -329,43 +191,6 @@ def test_plots_hold_what_dvc_draws(full: Path) -> None:
     ]
 
 
-def note(root: Path, out: Path, **facts: float | str) -> None:
-    (root / ".work").mkdir(exist_ok=True)
-    with (root / ".work" / "times.jsonl").open("a") as lines:
-        lines.write(json.dumps({"out": str(out), "cpu_seconds": 1.0, "peak_bytes": 1, **facts}) + "\n")
-
-
-def test_what_the_run_took_stands_beside_the_results_and_not_in_them(
-    full: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(full)
-    found = []
-    for seconds, device, processor in ((75.4, "cpu", "a small one"), (3700.0, "cuda", "a large one")):
-        note(
-            full, full / "finetune" / "all", seconds=seconds, training_seconds=seconds, device=device, precision="bf16"
-        )
-        machine = {"processor": processor, "packages": {"torch": "9.9.9"}}
-        monkeypatch.setattr("pipeline.core.runtime.record", lambda machine=machine: machine)
-        monkeypatch.setattr("pipeline.report.cost.commit", lambda processor=processor: f"commit of {processor}")
-        make(full)
-        out = {file.relative_to(full): file.read_bytes() for file in (full / "reports").rglob("*") if file.is_file()}
-        page = out.pop(Path("reports/run.html")).decode()
-        assert processor in page and "torch" in page and "9.9.9" in page and "commit of" in page
-        assert f"{device}, bf16" in page and ("1 min 15 s" if device == "cpu" else "1 h 1 min") in page
-        checker = Checker()
-        checker.feed(page)
-        assert (checker.open, checker.addresses) == ([], ["report.html"])
-        found.append(out)
-    assert {Path("reports") / name for name in ("report.html", "headline.txt", "metrics.json")} < set(found[0])
-    assert found[0] == found[1]
-
-
-def test_a_page_without_notes_says_so(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(full)
-    make(full)
-    assert "No stage left a note of its time here." in (full / "reports" / "run.html").read_text(encoding="utf-8")
-
-
 def test_corrected_p_values_are_shown_where_evaluate_has_them(full: Path) -> None:
     assert "p, corrected" not in make(full)
     file = full / "evaluate" / "significance.json"
@@ -412,28 +237,6 @@ def test_a_stage_that_has_not_run_is_named(full: Path, absent: str) -> None:
     page = make(full)
     notice = re.search(r"Not everything has run\.</b>(.*?)</p>", page, re.DOTALL)
     assert notice is not None and f"{absent}: " in notice[1]
-
-
-def test_the_cost_of_each_stage_is_that_of_its_last_run(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(full)
-    lines = [
-        {"out": "data/extract", "seconds": 99.0, "cpu_seconds": 1.0, "peak_bytes": 1},
-        {"out": "data/extract", "seconds": 61.0, "cpu_seconds": 120.0, "peak_bytes": 3 * 2**30},
-        {"out": "data/label/bleu", "seconds": 2.0, "cpu_seconds": 2.0, "peak_bytes": 2**20},
-        {"out": "data/pretrain/all", "training_seconds": 40.0, "device": "cpu", "precision": "bf16"},
-        {"out": "data/pretrain/all", "seconds": 50.0, "cpu_seconds": 60.0, "peak_bytes": 1, "unknown": 3},
-        {"out": "data/pretrain/only_bleu", "seconds": 50.0, "cpu_seconds": 50.0, "peak_bytes": 1},
-        {"out": "data/finetune/all", "training_seconds": 40.0},  # killed before its end
-        {"out": "elsewhere", "seconds": 7000.0, "cpu_seconds": 7000.0, "peak_bytes": 1},
-    ]
-    (full / ".work").mkdir()
-    (full / ".work" / "times.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"out": "da')
-    folders = Folders(**{field.name: Path("data") / field.name for field in fields(Folders)})
-    assert list(costs(folders, ["bleu", "all"])) == [
-        Cost("extract", 61.0, 120.0, 3 * 2**30),
-        Cost("label bleu", 2.0, 2.0, 2**20),
-        Cost("pretrain all", 50.0, 60.0, 1, 40.0, "cpu", "bf16"),
-    ]
 
 
 def test_with_nothing_at_all_there_is_still_a_report(tmp_path: Path) -> None:
