@@ -19,8 +19,7 @@ Point = tuple[float, float]
 """Human score, metric score."""
 
 TREND_BINS = 10
-COLOURS = 8
-"""Classes s0 to s7 of the style sheet; more series share colours and differ by their tooltips."""
+"""At most so many points make the line of a scatter."""
 
 
 def page_content(
@@ -196,7 +195,7 @@ def _curves(trainings: Sequence[Training], stage: str) -> list[Row]:
         series = [
             figures.Series(
                 run.variant,
-                variants.index(run.variant) % COLOURS,
+                variants.index(run.variant) % figures.COLOURS,
                 [(p["step"], sign * p[key]) for p in run.points if p.get(key) is not None],
             )
             for run in runs

@@ -60,7 +60,7 @@ def signal_histograms(labels: Path, signals: Sequence[str], bins: int) -> list[H
 
 
 def _schema(shard: Path) -> pyarrow.Schema:
-    """The shard's own columns; one that cannot be read is refused by `read_shard`, whatever the schema."""
+    """The shard's own columns; none if it cannot be read, which `read_shard` then says."""
     try:
         return pyarrow.parquet.read_schema(shard)
     except pyarrow.ArrowException:
