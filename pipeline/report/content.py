@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas
 
-from pipeline.core.records import AVERAGE, TRAINED
+from pipeline.core.records import AVERAGE, STATISTICS, TRAINED
 from pipeline.report import figures, views
 from pipeline.report.gather import Gathered, Training
 from pipeline.report.samples import Histogram, places, techniques, worst
@@ -94,7 +94,7 @@ def _benchmark(found: Gathered, benchmark: Benchmark, points: pandas.DataFrame, 
         "left_out": views.left_out(found, benchmark),
         "headline": _headline(benchmark),
         "of_systems": any(name.startswith("system_") for name in benchmark.statistics),
-        "statistics": [views.STATISTICS[name] for name in benchmark.statistics],
+        "statistics": [STATISTICS[name] for name in benchmark.statistics],
         "gains": views.comparisons(found, benchmark, "without pre-training"),
         "rivals": views.comparisons(found, benchmark, "best baseline"),
         "tables": [pair_table(benchmark, statistic) for statistic in benchmark.statistics],
@@ -146,7 +146,7 @@ def pair_table(benchmark: Benchmark, statistic: str) -> Row:
         for metric, row in zip(benchmark.metrics, zip(*cells, strict=True), strict=True)
     ]
     return {
-        "name": views.STATISTICS[statistic],
+        "name": STATISTICS[statistic],
         "open": statistic != "spearman",
         "columns": columns,
         "counts": counts,

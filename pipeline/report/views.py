@@ -13,8 +13,7 @@ from typing import Any
 import pandas
 
 from pipeline.core.params import MODELS
-from pipeline.core.records import AGREEMENT, AVERAGE, TRAINED, UNTRAINED
-from pipeline.core.records import STATISTICS as STATISTICS
+from pipeline.core.records import AGREEMENT, AVERAGE, STATISTICS, TRAINED, UNTRAINED
 from pipeline.report.gather import Gathered
 from pipeline.report.page import p_text
 from pipeline.report.published import CITATION, Published, published_table

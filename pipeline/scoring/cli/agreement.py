@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.core.records import STATISTICS
 from pipeline.evaluate.agreement import agreement_rows, group_rows, left_out, measure
 from pipeline.evaluate.differences import compare
-from pipeline.report.views import STATISTICS, Benchmark, benchmarks
+from pipeline.report.views import Benchmark, benchmarks
 from pipeline.scoring.cli import output
 from pipeline.scoring.cli.output import Format
 
