@@ -95,19 +95,57 @@ PREDICTIONS = pyarrow.schema(
     ]
 )
 
+SYSTEM_PREDICTIONS = pyarrow.schema(
+    [
+        _field("corpus", _text),
+        _field("language_pair", _text),  # "de-en", or NO_PAIR
+        _field("system", _text),
+        _field("metric", _text),  # one that scores a system by all its segments: "bleu"
+        _field("score", pyarrow.float64()),  # higher is better
+    ]
+)
+
+STATISTICS = {
+    "kendall": "Kendall τ-b",
+    "pearson": "Pearson r",
+    "spearman": "Spearman ρ",
+    "darr": "DARR",
+    "system_kendall": "System τ-b",
+    "system_pearson": "System r",
+}
+"""`statistic` of AGREEMENT -> heading of its column, in the order of the columns.
+
+The last two compare systems: people's mean rating of each system with the metric's score of it.
+"""
+
 AGREEMENT = pyarrow.schema(
     [
         _field("corpus", _text),  # "wmt17", "sample", …
         _field("aspect", _text),
         _field("metric", _text),  # as in PREDICTIONS
         _field("language_pair", _text),  # "de-en", or "average": the mean over pairs
-        _field("statistic", _text),  # "kendall" (tau-b), "pearson", "spearman", "darr"; in [-1, 1]
+        _field("statistic", _text),  # a key of STATISTICS; in [-1, 1]
         _field("value", pyarrow.float64()),
-        _field("low", pyarrow.float64()),  # bounds of the bootstrap interval
+        _field("low", pyarrow.float64()),  # bounds of the bootstrap interval; NaN if there is none
         _field("high", pyarrow.float64()),
-        _field("count", _int),  # rated segments behind the value (for darr: pairs of them)
+        _field("count", _int),  # rated segments behind the value (darr: pairs of them; system_*: systems)
     ]
 )
+
+TRAINED = "bleurt/"
+"""`metric` of PREDICTIONS and AGREEMENT begins so if the pipeline trained it: "bleurt/all" is the variant "all"."""
+
+PUBLISHED = "published/"
+"""`metric` begins so if its scores came with the ratings: "published/bleu"."""
+
+UNTRAINED = f"{TRAINED}none"
+"""`metric` that was fine-tuned without pre-training."""
+
+AVERAGE = "average"
+"""`language_pair` of AGREEMENT's means over language pairs."""
+
+NO_PAIR = "all"
+"""`language_pair` of AGREEMENT for ratings that have none."""
 
 
 class Reason(enum.StrEnum):

@@ -23,8 +23,10 @@ from pipeline.core.errors import BleurtError, ParamsError
 PACKAGES = ("torch", "transformers", "tokenizers", "ctranslate2", "sacrebleu", "rouge-score", "pyarrow", "scipy", "dvc")
 
 TIMES = Path(".work/times.jsonl")
-"""What each stage cost on this machine, a line for each run: seconds, CPU seconds, largest process in bytes."""
+"""What the stages took here, and where they ran: a line of JSON for each note, in the order of time.
 
+These facts differ from run to run, so they stand beside the outputs, never in them. `notes` reads them.
+"""
 
 WORKER = "BLEURT_WORKER"
 """Environment variable of a worker process: its number among the workers of its stage, from 0."""
@@ -158,13 +160,37 @@ def run_main(main: Callable[[], None]) -> None:
 
 def _note_cost(out: str, started: float) -> None:
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    cost = {
-        "out": out,
-        "seconds": round(time.time() - started, 1),
-        "cpu_seconds": round(sum(one.ru_utime + one.ru_stime for one in usage), 1),
-        "peak_bytes": peak_memory_bytes(),
-    }
+    note(
+        out,
+        seconds=round(time.time() - started, 1),
+        cpu_seconds=round(sum(one.ru_utime + one.ru_stime for one in usage), 1),
+        peak_bytes=peak_memory_bytes(),
+    )
+
+
+def note(out: str | Path, **facts: float | str) -> None:
+    """Add a line to TIMES: `facts` about the run that made the folder `out`."""
     with contextlib.suppress(OSError):  # a note, not a result: a read-only folder does not fail the stage
         TIMES.parent.mkdir(exist_ok=True)
         with TIMES.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(cost) + "\n")
+            lines.write(json.dumps({"out": Path(out).as_posix(), **facts}) + "\n")
+
+
+def notes() -> dict[Path, dict[str, float | str]]:
+    """Folder -> what is known of the run that made it last; empty if TIMES is absent, and without its damaged lines.
+
+    Every stage notes `seconds`, `cpu_seconds` (of all its processes) and `peak_bytes` (of the largest of them).
+    Training also notes `training_seconds`, `device` and `precision`.
+    """
+    found: dict[Path, dict[str, float | str]] = {}
+    try:
+        lines = TIMES.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return found
+    for line in lines:
+        try:
+            facts = json.loads(line)
+            found.setdefault(Path(facts.pop("out")), {}).update(facts)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue
+    return found

@@ -3,39 +3,37 @@
     python -m pipeline.report --extract data/extract ... --evaluate data/evaluate --out reports
     python -m pipeline.report --print --out reports     prints the headline of a report that exists
 
-Writes OUT/report.html (self-contained, opens offline), OUT/metrics.json, OUT/headline.txt and CSVs in OUT/plots. A
-stage that has not run is named in the report; it is no error.
+Writes OUT/report.html (one file that opens offline), OUT/metrics.json, OUT/headline.txt and CSVs in OUT/plots; and
+OUT/run.html, which says what the run took and is no result. The report names a stage that has not run; that is no
+error.
 """
 
 import argparse
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
-from pipeline.core import runtime
-from pipeline.core.errors import InputError, ParamsError
-from pipeline.core.params import load_params
+from pipeline.core.errors import InputError
+from pipeline.core.params import AtLeastOne, load_params, params
 from pipeline.core.runtime import run_main
 from pipeline.core.work import write_json
 from pipeline.report.content import calibration_points, page_content
+from pipeline.report.cost import run_page
 from pipeline.report.export import metrics, write_plots, write_text
 from pipeline.report.gather import Folders, gather
 from pipeline.report.page import render
 from pipeline.report.samples import signal_histograms
 from pipeline.report.views import benchmarks, corpora_of, headline
 
+REPORT, RUN = "report.html", "run.html"
 
-@dataclass(frozen=True)
+
+@params
 class ReportParams:
     """Section `report` of params.yaml: `worst` disagreements each way, points in a scatter, bins of a histogram."""
 
-    worst: int
-    scatter_points: int
-    signal_bins: int
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            if getattr(self, field.name) < 1:
-                raise ParamsError(f"report.{field.name}: must be at least 1, not {getattr(self, field.name)}.")
+    worst: AtLeastOne
+    scatter_points: AtLeastOne
+    signal_bins: AtLeastOne
 
 
 def main() -> None:
@@ -60,21 +58,22 @@ def report(params: ReportParams, params_file: Path, folders: Folders, out: Path)
     """Write everything to `out`."""
     found = gather(params_file, folders)
     marks = benchmarks(found.agreement, corpora_of(found))
-    histograms = signal_histograms(folders.label, params.signal_bins)
+    histograms = signal_histograms(folders.label, found.signals, params.signal_bins)
     points = calibration_points(found, marks, params.scatter_points)
     write_json(out / "metrics.json", metrics(found, marks))
     write_plots(out / "plots", found, marks, histograms, points)
     write_text(out / "headline.txt", headline(found, marks) + "\n")
-    content = page_content(found, marks, histograms, points, folders.perturb, params.worst, runtime.record())
-    write_text(out / "report.html", render(content))
+    content = page_content(found, marks, histograms, points, folders.perturb, params.worst)
+    write_text(out / REPORT, render("report", run_page=RUN, **content))
+    write_text(out / RUN, run_page(found.profile, folders, (*found.signals, *found.variants), report_page=REPORT))
 
 
 def show(out: Path) -> str:
-    """The headline tables of the report in `out`, and where its page is."""
+    """The headline tables of the report in `out`, and the path of its page."""
     file = out / "headline.txt"
     if not file.exists():
         raise InputError("no report here yet (run dvc repro)", file=out)
-    return f"\n{file.read_text(encoding='utf-8')}\nReport: {out / 'report.html'}"
+    return f"\n{file.read_text(encoding='utf-8')}\nReport: {out / REPORT}"
 
 
 if __name__ == "__main__":

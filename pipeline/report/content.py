@@ -1,4 +1,4 @@
-"""Everything that the page shows, ready to be put into the template: numbers as text, charts as markup."""
+"""Everything that the page shows, ready for the template: numbers as text, charts as markup."""
 
 import itertools
 import math
@@ -6,40 +6,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+import pandas
 
-from pipeline.evaluate.names import AVERAGE, NO_PAIR, TRAINED
+from pipeline.core.records import AVERAGE, STATISTICS, TRAINED
 from pipeline.report import figures, views
 from pipeline.report.gather import Gathered, Training
-from pipeline.report.samples import Histogram, percentiles, techniques, worst
+from pipeline.report.samples import Histogram, places, techniques, worst
 from pipeline.report.views import Benchmark
 
 Row = dict[str, Any]
-Point = tuple[str, str, float, float]
-"""Benchmark, language pair, human score, metric score."""
+Point = tuple[float, float]
+"""Human score, metric score."""
 
 TREND_BINS = 10
-COLOURS = 8
-"""Classes s0 to s7 of the style sheet; more series share colours and differ by their tooltips."""
+"""At most so many points make the line of a scatter."""
 
 
 def page_content(
     found: Gathered,
     marks: Sequence[Benchmark],
     histograms: Sequence[Histogram],
-    points: Sequence[Point],
+    points: pandas.DataFrame,
     pairs: Path,
     worst_count: int,
-    machine: dict[str, Any],
-) -> dict[str, Any]:
-    """The template's variables."""
+) -> Row:
+    """The variables of the template `report`."""
     names = [views.signal_name(one.column, views.pivots(found)) for one in histograms]
     return {
         "found": found,
-        "machine": machine,
         "demonstration": views.demonstration(found, marks),
         "settings": found.method.get("settings", {}),
         "signatures": found.method.get("signatures", {}),
+        "corrected": bool(found.significance) and all("p_value_holm" in record for record in found.significance),
         "benchmarks": [_benchmark(found, mark, points, worst_count) for mark in marks],
         "techniques": techniques(pairs),
         "signals": [
@@ -51,22 +49,7 @@ def page_content(
             for one, name in zip(histograms, names, strict=True)
         ],
         "curves": [chart for stage in ("pretrain", "finetune") for chart in _curves(found.trainings, stage)],
-        "duration": duration,
     }
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as people say them.
-
-    >>> duration(75.4), duration(3700)
-    ('1 min 15 s', '1 h 1 min')
-    """
-    if seconds is None:
-        return "unknown"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def benchmark_name(benchmark: Benchmark) -> str:
@@ -74,35 +57,35 @@ def benchmark_name(benchmark: Benchmark) -> str:
     return f"{benchmark.corpus}, {benchmark.aspect}"
 
 
-def calibration_points(found: Gathered, marks: Sequence[Benchmark], limit: int) -> list[Point]:
-    """Human and primary metric's scores of at most `limit` test rows a benchmark, evenly spaced over its rows."""
-    points: list[Point] = []
+def calibration_points(found: Gathered, marks: Sequence[Benchmark], limit: int) -> pandas.DataFrame:
+    """Human score and the primary metric's of at most `limit` test rows a benchmark, evenly spaced over its rows.
+
+    Columns corpus (with the aspect), language_pair, human, metric; scores rounded to six digits.
+    """
+    columns = ["corpus", "language_pair", "human", "metric"]
+    parts = [pandas.DataFrame(columns=columns)]
     for benchmark in marks:
-        rows = _rows(found, benchmark)
-        scores = found.predictions.get(benchmark.primary or "", {})
-        known = [row for row in rows if row["rating_id"] in scores]
-        step = max(1, math.ceil(len(known) / limit))
-        points += [
-            (
-                benchmark_name(benchmark),
-                row["language_pair"] or NO_PAIR,
-                round(row["score"], 6),
-                round(scores[row["rating_id"]], 6),
-            )
-            for row in known[::step]
-        ]
-    return points
+        rated = _rated(found, benchmark).assign(corpus=benchmark_name(benchmark))
+        step = max(1, math.ceil(len(rated) / limit))
+        parts += [rated[columns].iloc[::step].round(6)] if len(rated) else []
+    return pandas.concat(parts[1:] or parts)
 
 
-def _rows(found: Gathered, benchmark: Benchmark) -> list[Row]:
-    wanted = (benchmark.corpus, benchmark.aspect)
-    return [row for row in found.test_rows if (row["corpus"], row["aspect"]) == wanted]
+def _rated(found: Gathered, benchmark: Benchmark) -> pandas.DataFrame:
+    """The benchmark's test rows that its primary metric scored: `human` and `metric` hold the scores."""
+    test = found.test_rows
+    rows = test[(test["corpus"] == benchmark.corpus) & (test["aspect"] == benchmark.aspect)]
+    if benchmark.primary not in found.predictions.columns:
+        return rows[:0].assign(human=0.0, metric=0.0)
+    scores = found.predictions[benchmark.primary]
+    rated = rows.rename(columns={"score": "human"}).assign(metric=rows["rating_id"].map(scores))
+    return rated.dropna(subset="metric")
 
 
-def _benchmark(found: Gathered, benchmark: Benchmark, points: Sequence[Point], worst_count: int) -> Row:
-    own = [(human, metric) for name, _, human, metric in points if name == benchmark_name(benchmark)]
-    scores = found.predictions.get(benchmark.primary or "", {})
-    places = percentiles(_rows(found, benchmark), scores) if scores else []
+def _benchmark(found: Gathered, benchmark: Benchmark, points: pandas.DataFrame, worst_count: int) -> Row:
+    shown = points[points["corpus"] == benchmark_name(benchmark)]
+    own: list[Point] = list(zip(shown["human"], shown["metric"], strict=True))
+    placed = places(_rated(found, benchmark))
     return {
         "mark": benchmark,
         "name": benchmark_name(benchmark),
@@ -110,21 +93,22 @@ def _benchmark(found: Gathered, benchmark: Benchmark, points: Sequence[Point], w
         "summary": views.summary(found, benchmark),
         "left_out": views.left_out(found, benchmark),
         "headline": _headline(benchmark),
-        "statistics": [views.STATISTICS[name] for name in benchmark.cells],
+        "of_systems": any(name.startswith("system_") for name in benchmark.statistics),
+        "statistics": [STATISTICS[name] for name in benchmark.statistics],
         "gains": views.comparisons(found, benchmark, "without pre-training"),
         "rivals": views.comparisons(found, benchmark, "best baseline"),
-        "tables": [pair_table(benchmark, statistic) for statistic in benchmark.cells],
+        "tables": [pair_table(benchmark, statistic) for statistic in benchmark.statistics],
         "bars": _bars(benchmark),
         "published": views.published(found, benchmark),
         "scatter": figures.scatter(own, trend(own), "Human score against metric score") if len(own) > 1 else None,
         "shown": len(own),
-        "too_high": worst(places, worst_count, kind=True),
-        "too_low": worst(places, worst_count, kind=False),
+        "too_high": worst(placed, worst_count, kind=True),
+        "too_low": worst(placed, worst_count, kind=False),
     }
 
 
 def _headline(benchmark: Benchmark) -> list[Row]:
-    """One row a metric, with the place of its Kendall interval on a common scale, in per cent of the cell's width."""
+    """One row for each metric, with its Kendall interval on a common scale, in per cent of the cell's width."""
     cells = [benchmark.average("kendall", metric) for metric in benchmark.metrics]
     known = [cell for cell in cells if cell is not None and not math.isnan(cell.low)]
     low = min((cell.low for cell in known), default=0.0)
@@ -141,7 +125,7 @@ def _headline(benchmark: Benchmark) -> list[Row]:
                 "trained": metric.startswith(TRAINED),
                 "primary": metric == benchmark.primary,
                 "drawn": drawn,
-                "cells": [benchmark.average(statistic, metric) for statistic in benchmark.cells],
+                "cells": [benchmark.average(statistic, metric) for statistic in benchmark.statistics],
             }
         )
     return rows
@@ -149,7 +133,7 @@ def _headline(benchmark: Benchmark) -> list[Row]:
 
 def pair_table(benchmark: Benchmark, statistic: str) -> Row:
     """A statistic by metric and language pair; the best of each column is marked."""
-    present = {pair for by_pair in benchmark.cells[statistic].values() for pair in by_pair}
+    present = set(benchmark.numbers.loc[statistic].index.get_level_values("language_pair"))
     columns = [pair for pair in (*benchmark.language_pairs, AVERAGE) if pair in present]
     best = {pair: benchmark.best(statistic, pair) for pair in columns}
     counts = {pair: benchmark.counts(statistic, pair) for pair in columns}
@@ -162,7 +146,7 @@ def pair_table(benchmark: Benchmark, statistic: str) -> Row:
         for metric, row in zip(benchmark.metrics, zip(*cells, strict=True), strict=True)
     ]
     return {
-        "name": views.STATISTICS[statistic],
+        "name": STATISTICS[statistic],
         "open": statistic != "spearman",
         "columns": columns,
         "counts": counts,
@@ -178,19 +162,19 @@ def _bars(benchmark: Benchmark) -> Row:
 
 
 def _bar(benchmark: Benchmark, metric: str, pair: str) -> figures.Bar | None:
-    cell = benchmark.cells["kendall"][metric][pair]
-    return None if math.isnan(cell.value + cell.low) else figures.Bar(cell.value, cell.low, cell.high)
+    cell = benchmark.cell("kendall", metric, pair)
+    return None if cell is None or math.isnan(cell.value + cell.low) else figures.Bar(cell.value, cell.low, cell.high)
 
 
-def trend(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def trend(points: Sequence[Point]) -> list[Point]:
     """Mean human and mean metric score in bins of about equally many points, by rising human score.
 
-    Points of one human score stay in one bin: cut apart by their metric scores, they would draw a line of their own.
+    Points of one human score stay in one bin. If their metric scores divided them, they would draw a line of their own.
 
     >>> trend([(1.0, 0.0), (2.0, 4.0), (2.0, 6.0)])
     [(1.0, 0.0), (2.0, 5.0)]
     """
-    bins: dict[int, list[tuple[float, float]]] = {}
+    bins: dict[int, list[Point]] = {}
     before = 0
     for _, found in itertools.groupby(sorted(points), key=lambda point: point[0]):
         same = list(found)
@@ -211,14 +195,14 @@ def _curves(trainings: Sequence[Training], stage: str) -> list[Row]:
         series = [
             figures.Series(
                 run.variant,
-                variants.index(run.variant) % COLOURS,
+                variants.index(run.variant) % figures.COLOURS,
                 [(p["step"], sign * p[key]) for p in run.points if p.get(key) is not None],
             )
             for run in runs
         ]
         series = [one for one in series if one.points]
         if series:
-            chart: Markup = figures.curves(series, f"{stage}: {name}", "training step")
+            chart = figures.curves(series, f"{stage}: {name}", "training step")
             found.append(
                 {"title": f"{stage}: {name}", "chart": chart, "legend": [(one.name, one.colour) for one in series]}
             )

@@ -1,7 +1,7 @@
-"""DVC experiments as curves: which runs differ in one setting alone, and what each of them reached.
+"""DVC experiments as curves: which runs differ in only one setting, and what each of them reached.
 
-Read from `dvc exp show --json`, which holds every run's params.yaml and reports/metrics.json. The workspace is left
-out: its params.yaml may have been edited since its metrics were made. What it holds is an experiment or a commit too.
+`dvc exp show --json` prints every run's params.yaml and reports/metrics.json. The workspace is left out, because its
+params.yaml may have changed since its metrics were made, and its runs are experiments or commits as well.
 """
 
 import json
@@ -11,25 +11,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.core.errors import InputError
-from pipeline.evaluate.names import TRAINED
+from pipeline.core.params import MODELS
+from pipeline.core.records import TRAINED
 
 TOGETHER: tuple[tuple[str, ...], ...] = (("collect.drift.train_alpha", "collect.drift.test_alpha"),)
 """Settings that one study changes at once, to the same value."""
 
 IRRELEVANT = ("report.", "evaluate.baselines", "evaluate.resamples", "evaluate.permutations", "evaluate.batch_tokens")
-"""Settings, by how they begin, that leave the agreement of a metric as it is."""
+"""How settings begin that do not change the agreement of a metric."""
 
 WORKSPACE = "workspace"
-"""What DVC calls the files as they stand."""
+"""DVC's name for the files as they are now."""
 
 VARIANTS = "variants"
-"""The setting that ablations differ in: a run holds several variants, each a metric of its own."""
+"""The setting that ablations differ in. A run has several variants, and each is a metric of its own."""
 
 ENCODER = "pretrain.encoder"
-"""The setting whose values stand in one chart, as lines: what training started from (paper, figure 3)."""
+"""The setting whose values are lines of one chart: the model that training started from (paper, figure 3)."""
 
 MOST_SETS = 4
-"""Studies of one setting that are shown, at most: equally large sets of runs, which differ in another setting."""
+"""At most so many studies of one setting are shown, if other settings divide its runs into sets of one size."""
 
 Cell = tuple[str, str, str]
 """Corpus, aspect, metric."""
@@ -37,7 +38,7 @@ Cell = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Run:
-    """One experiment: the settings of the profile in use by dotted key, and statistic x 100 for every cell."""
+    """One experiment: the settings of its profile by dotted key, and statistics x 100 for every cell."""
 
     name: str
     settings: Mapping[str, Any]
@@ -47,9 +48,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """Runs that differ in `keys` alone, from the lowest value to the highest; `values` are theirs.
+    """Runs that differ only in `keys`, from the lowest value to the highest; `values[i]` is that of `runs[i]`.
 
-    `where` holds the settings that tell it from other studies of the same keys.
+    `where` has the settings that distinguish this study from others of the same keys.
     """
 
     keys: tuple[str, ...]
@@ -69,7 +70,7 @@ class Study:
 
 
 def read_runs(text: str, source: str) -> list[Run]:
-    """The finished runs in the output of `dvc exp show --json`, each once; InputError where it is something else.
+    """The finished runs in `text`, which `dvc exp show --json` printed, each once; an InputError for any other text.
 
     `source` names the text in the error.
     """
@@ -85,7 +86,7 @@ def read_runs(text: str, source: str) -> list[Run]:
 
 
 def _runs_of(revision: Mapping[str, Any]) -> Iterator[Run]:
-    """The revision itself and its experiments, as far as they left metrics."""
+    """The revision and its experiments, except those without metrics."""
     data = revision.get("data") or {}
     params = (data.get("params") or {}).get("params.yaml", {}).get("data")
     metrics = (data.get("metrics") or {}).get("reports/metrics.json", {}).get("data")
@@ -112,13 +113,17 @@ def _statistic(agreement: Mapping[str, Any], name: str) -> dict[Cell, float]:
 
 
 def settings(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted key -> value: the shared sections and those of the profile in use, which stand under the same names.
+    """Dotted key -> value: the shared sections, and those of the chosen profile under the same names.
+
+    The encoder is named even if `pretrain` only has its key in the profile's models.
 
     >>> settings({"profile": "p", "a": {"b": 1}, "profiles": {"p": {"a": {"c": 2}}, "q": {"a": {"c": 3}}}})
     {'profile': 'p', 'a.b': 1, 'a.c': 2}
     """
     shared = {name: value for name, value in params.items() if name != "profiles"}
-    return {**_flat(shared), **_flat(params["profiles"][params["profile"]])}
+    found = {**_flat(shared), **_flat(params["profiles"][params["profile"]])}
+    model = found.get(f"{MODELS}.{found.get(ENCODER)}")
+    return found if model is None else found | {ENCODER: model}
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -134,9 +139,9 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def studies(runs: Sequence[Run]) -> list[Study]:
-    """For every setting that varies, the largest sets of runs that differ in it alone; in the order of params.yaml.
+    """For every setting that varies, the largest sets of runs that differ only in it; in the order of params.yaml.
 
-    Runs that differ in variants and encoder too join a set, as lines of their own.
+    Runs of a set may also differ in variants and encoder: these become lines of their own.
     """
     keys = list(dict.fromkeys(key for run in runs for key in run.settings))
     joint = {key: group for group in TOGETHER for key in group}
@@ -146,7 +151,7 @@ def studies(runs: Sequence[Run]) -> list[Study]:
 
 @dataclass(frozen=True)
 class Ablation:
-    """Variants of runs that differ in nothing else: `runs` by the trained metric's name."""
+    """Variants of runs that do not differ otherwise: `runs` by the trained metric's name."""
 
     runs: Mapping[str, Run]
 
@@ -161,7 +166,7 @@ class Ablation:
 
 
 def ablation(runs: Sequence[Run]) -> Ablation | None:
-    """The largest set of variants of runs that are alike in all else; None without a `only_GROUP` or `no_GROUP`."""
+    """The largest set of variants of runs that do not differ otherwise; None without any only_SIGNAL or no_SIGNAL."""
     groups: dict[str, dict[str, Run]] = {}
     for run in runs:
         rest = {key: value for key, value in run.settings.items() if not key.startswith((VARIANTS, *IRRELEVANT))}
@@ -196,7 +201,7 @@ def _studies(keys: tuple[str, ...], runs: Sequence[Run]) -> list[Study]:
     settings_of = [json.loads(rest) for rest in largest]
     every = dict.fromkeys(name for one in settings_of for name in one)
     names = [name for name in every if len({json.dumps(one.get(name)) for one in settings_of}) > 1]
-    names = ["profile"] if "profile" in names else names  # which the other differences come with
+    names = ["profile"] if "profile" in names else names  # the other differences are part of it
     found = []
     for rest, group in list(zip(settings_of, largest.values(), strict=True))[:MOST_SETS]:
         encoders = {run.settings.get(ENCODER) for same in group.values() for run in same}
@@ -209,7 +214,7 @@ def _studies(keys: tuple[str, ...], runs: Sequence[Run]) -> list[Study]:
 
 
 def _joined(runs: Sequence[Run], named: bool) -> Run:
-    """Runs that differ in variants and encoder alone as one; `named`: a trained metric's name says its encoder."""
+    """Runs that differ only in variants and encoder as one; if `named`, names of trained metrics say the encoder."""
     kendall: dict[Cell, float] = {}
     pearson: dict[Cell, float] = {}
     for run in runs:
@@ -221,7 +226,7 @@ def _joined(runs: Sequence[Run], named: bool) -> Run:
 
 
 def _place(value: Any) -> tuple[int, float, str]:
-    """Numbers by size, then other values by their text; null last, which stands for all."""
+    """Sorts numbers by size, then other values by their text, and null last, because it means all."""
     if isinstance(value, int | float):
         return 0, float(value), ""
     return (2 if value is None else 1), 0.0, json.dumps(value)

@@ -1,24 +1,26 @@
 """Files for DVC: reports/metrics.json (`dvc metrics`, `dvc exp show`) and the CSVs of reports/plots (`dvc plots`)."""
 
-import csv
-import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pipeline.core.errors import StorageError
-from pipeline.evaluate.names import AVERAGE
+import pandas
+
+from pipeline.core.records import AVERAGE
+from pipeline.core.shards import writing
 from pipeline.report.gather import Gathered
 from pipeline.report.samples import Histogram
 from pipeline.report.views import Benchmark, comparisons
 
+P_VALUES = ("p_value", "p_value_holm")
+
 
 def metrics(found: Gathered, marks: Sequence[Benchmark]) -> dict[str, Any]:
-    """Nested numbers: agreement.<corpus>.<aspect>.<metric>.<statistic> in [-1, 1], gains, rows, seconds.
+    """Nested numbers: agreement.<corpus>.<aspect>.<metric>.<statistic> in [-1, 1], gains with p-values, rows.
 
-    None (null) where a statistic is undefined or a time unknown.
+    A statistic that is undefined is None (null).
     """
     agreement: dict[str, Any] = {}
     gain: dict[str, Any] = {}
@@ -26,21 +28,23 @@ def metrics(found: Gathered, marks: Sequence[Benchmark]) -> dict[str, Any]:
         by_metric = {
             metric: {
                 statistic: _number(cell.value / 100)
-                for statistic in benchmark.cells
+                for statistic in benchmark.statistics
                 if (cell := benchmark.average(statistic, metric)) is not None
             }
             for metric in benchmark.metrics
         }
         agreement.setdefault(benchmark.corpus, {})[benchmark.aspect] = by_metric
         gain.setdefault(benchmark.corpus, {})[benchmark.aspect] = {
-            record["metric"]: {"kendall": record["difference"], "p_value": record["p_value"]}
+            record["metric"]: {
+                "kendall": record["difference"],
+                **{name: record[name] for name in P_VALUES if name in record},
+            }
             for record in comparisons(found, benchmark, "without pre-training")
         }
     return {
         "agreement": agreement,
         "gain_of_pretraining": gain,
         "rows": {count.stage: count.rows_out for count in found.counts},
-        "seconds": {f"{run.stage} {run.variant}": run.facts.get("seconds") for run in found.trainings},
     }
 
 
@@ -53,47 +57,44 @@ def write_plots(
     found: Gathered,
     marks: Sequence[Benchmark],
     histograms: Sequence[Histogram],
-    calibration: Sequence[tuple[str, str, float, float]],
+    calibration: pandas.DataFrame,
 ) -> None:
-    """Write every CSV, one for each variant and signal column: DVC draws all rows of a file as one series.
+    """Write every CSV, one for each variant and signal column, because DVC draws all rows of a file as one series.
 
-    One without rows still gets its header, so that DVC finds the file that it was promised.
+    A table without rows still gets its header, so that DVC finds the file that it was promised.
     """
     for run in found.trainings:
-        points = ((p["step"], p["loss"], p.get("validation", "")) for p in run.points)
-        write_csv(folder / run.stage / f"{run.variant}.csv", ("step", "loss", "validation"), points)
-    write_csv(folder / "calibration.csv", ("corpus", "language_pair", "human", "metric"), calibration)
-    agreement = ("corpus", "aspect", "metric", "language_pair", "statistic", "value", "low", "high")
-    rows = (tuple(row[name] for name in agreement) for row in found.agreement if row["language_pair"] != AVERAGE)
-    write_csv(folder / "language_pairs.csv", agreement, rows)
-    write_csv(folder / "kendall.csv", ("language_pair", "kendall"), _primary_kendall(marks))
+        points = pandas.DataFrame(run.points, columns=["step", "loss", "validation"])
+        write_csv(folder / run.stage / f"{run.variant}.csv", points)
+    write_csv(folder / "calibration.csv", calibration)
+    by_pair = found.agreement[found.agreement["language_pair"] != AVERAGE]
+    names = ["corpus", "aspect", "metric", "language_pair", "statistic", "value", "low", "high"]
+    write_csv(folder / "language_pairs.csv", by_pair[names], undefined="nan")
+    write_csv(folder / "kendall.csv", _primary_kendall(marks))
     for one in histograms:
-        middles = (round((low + high) / 2, 6) for low, high in pairwise(one.edges))
-        bins = zip(middles, (round(share, 6) for share in one.shares), strict=True)
-        write_csv(folder / "signals" / f"{one.column}.csv", ("value", "share"), bins)
+        middles = [round((low + high) / 2, 6) for low, high in pairwise(one.edges)]
+        shares = [round(share, 6) for share in one.shares]
+        write_csv(folder / "signals" / f"{one.column}.csv", pandas.DataFrame({"value": middles, "share": shares}))
 
 
-def _primary_kendall(marks: Sequence[Benchmark]) -> Iterable[tuple[str, object]]:
-    """One bar a language pair, of the metric that the report is about; the corpus is named where there are several."""
-    for mark in marks:
-        for pair in mark.language_pairs if mark.primary else ():
-            value = _number(mark.cells["kendall"][mark.primary or ""][pair].value / 100)
-            yield (pair if len(marks) == 1 else f"{mark.corpus} {mark.aspect} {pair}"), "" if value is None else value
+def _primary_kendall(marks: Sequence[Benchmark]) -> pandas.DataFrame:
+    """One bar for each language pair, of the metric that the report is about; several benchmarks are named."""
+    bars = [
+        (pair if len(marks) == 1 else f"{mark.corpus} {mark.aspect} {pair}", _number(cell.value / 100))
+        for mark in marks
+        for pair in mark.language_pairs
+        if mark.primary and (cell := mark.cell("kendall", mark.primary, pair)) is not None
+    ]
+    return pandas.DataFrame(bars, columns=["language_pair", "kendall"])
 
 
-def write_csv(file: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a CSV with `\\n` line ends."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    write_text(file, text.getvalue())
+def write_csv(file: Path, table: pandas.DataFrame, undefined: str = "") -> None:
+    """Write a CSV with `\\n` line ends; `undefined` stands for NaN."""
+    write_text(file, table.to_csv(index=False, lineterminator="\n", na_rep=undefined))
 
 
 def write_text(file: Path, text: str) -> None:
     """Write UTF-8 text, making its folder; a full disk is a StorageError."""
-    try:
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"{file}: could not be written, {error.strerror}.") from error

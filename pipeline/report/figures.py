@@ -1,6 +1,6 @@
-"""Charts as inline SVG that take their colours from the page's style sheet, so that they follow light and dark.
+"""Charts as inline SVG. Their colours come from the page's style sheet, so that they follow light and dark.
 
-Series are coloured by the classes s0 to s7; text and lines by the page's ink. All text is escaped.
+Series have the classes s0 to s7 of the style sheet; text and lines have the page's ink. All text is escaped.
 """
 
 import math
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 COLOURS = 8
-"""Of series; the ninth has the first one's again."""
+"""Number of colours. The ninth series has the first one's again and differs by its tooltip."""
 
 LARGEST = 1.4
-"""How far a chart may grow with the page; further, its text would outgrow the page's."""
+"""How many times its size a chart may grow to with the page, so that its text stays as small as the page's."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Frame:
         return round(self.left + (value - low) / ((high - low) or 1) * (self.width - self.left - self.right), 1)
 
     def up(self, value: float) -> float:
-        """Vertical pixel of `value`; higher values lie further up."""
+        """Vertical pixel of `value`; higher values are further up."""
         low, high = self.y
         return round(
             self.height - self.bottom - (value - low) / ((high - low) or 1) * (self.height - self.top - self.bottom), 1
@@ -44,7 +44,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Series:
-    """A named line: points (x, y), in the colour of class s<colour>."""
+    """A named line of points (x, y); `colour` is a number below COLOURS."""
 
     name: str
     colour: int
@@ -53,7 +53,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar with its interval; NaN or None-free numbers."""
+    """One bar with its interval; no number is NaN."""
 
     value: float
     low: float
@@ -76,7 +76,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def label(value: float) -> str:
-    """A tick's text, without needless digits."""
+    """The text of a tick, without digits that say nothing."""
     if abs(value) >= 10_000:
         return f"{value / 1000:g}k"
     return f"{value:g}".replace("-", "−")
@@ -85,7 +85,7 @@ def label(value: float) -> str:
 def _svg(frame: Frame, title: str, body: Sequence[str]) -> Markup:
     size = f'viewBox="0 0 {frame.width} {frame.height}" style="max-width:{LARGEST * frame.width:.0f}px"'
     head = f'<svg {size} role="img" aria-label="{escape(title)}">'
-    return Markup(head + "".join(body) + "</svg>")  # every text in `body` was escaped where it was made
+    return Markup(head + "".join(body) + "</svg>")  # `_text` escaped every text in `body`
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle", kind: str = "tick") -> str:
@@ -112,7 +112,7 @@ def _x_axis(frame: Frame, name: str) -> list[str]:
 
 
 def bars(groups: Sequence[str], series: Sequence[Sequence[Bar | None]], title: str, room: int = 100) -> Markup:
-    """Grouped bars with intervals, `room` pixels a group; `series[k][g]` is series k's bar in group g, or None."""
+    """Bars with intervals in groups of `room` pixels; `series[k][g]` is series k's bar in group g, or None."""
     present = [bar for one in series for bar in one if bar is not None]
     top = max([0.0, *(bar.high for bar in present)])
     bottom = min([0.0, *(bar.low for bar in present)])
@@ -140,7 +140,7 @@ def _bar(frame: Frame, start: float, width: float, bar: Bar, series: int) -> lis
 
 
 def curves(series: Sequence[Series], title: str, x_name: str) -> Markup:
-    """Lines over training steps; the y axis covers the data, not zero."""
+    """Lines over x from zero; the y axis covers only the data."""
     points = [point for one in series for point in one.points]
     xs, ys = [p[0] for p in points], [p[1] for p in points]
     room = (max(ys) - min(ys)) * 0.06 or 0.5
@@ -157,7 +157,7 @@ def curves(series: Sequence[Series], title: str, x_name: str) -> Markup:
 
 
 def histogram(edges: Sequence[float], shares: Sequence[float], title: str) -> Markup:
-    """One distribution as touching columns, drawn small."""
+    """One distribution as small touching columns: `shares` (bins,) between `edges` (bins + 1,)."""
     frame = Frame(240, 120, (edges[0], edges[-1]), (0, max(shares) or 1), left=8, right=8, top=6, bottom=20)
     body = [
         f'<rect x="{frame.across(low)}" y="{frame.up(share)}" class="fill s0" '
@@ -175,7 +175,7 @@ def histogram(edges: Sequence[float], shares: Sequence[float], title: str) -> Ma
 
 
 def scatter(points: Sequence[tuple[float, float]], trend: Sequence[tuple[float, float]], title: str) -> Markup:
-    """Human (x) against metric (y), with the metric's mean in bins of the human score as a line."""
+    """Human score (x) against metric score (y), with `trend` as a line."""
     xs, ys = [p[0] for p in points], [p[1] for p in points]
     frame = Frame(460, 340, (min(xs), max(xs)), (min(ys), max(ys)))
     body = [*_y_axis(frame), *_x_axis(frame, "human score")]

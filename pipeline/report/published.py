@@ -1,10 +1,10 @@
-"""Numbers that others published on the same benchmarks, for orientation beside ours.
+"""Numbers that others published on the same benchmarks, to show beside ours.
 
 Sellam, Das and Parikh, "BLEURT: Learning Robust Metrics for Text Generation", ACL 2020, tables 2 (WMT17), 3 (WMT18)
 and 4 (WMT19), to English, by the authors' own implementation of the benchmark. Each cell holds two numbers times 100:
 Kendall's tau, then Pearson's r (2017) or DARR (2018, 2019). Their encoders are 5 to 15 times larger than the bundled
-one and trained for far longer, so these rows say what is possible, not what ours is measured against. A star in
-the paper (two cells of 2018) marks a difference of 0.2 to 0.4 points from the organisers' numbers.
+one and trained for far longer, so these rows show what is possible; ours is not measured against them. A star in the
+paper (two cells of 2018) marks a difference of 0.2 to 0.4 points from the organisers' numbers.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ CITATION = "Sellam, Das, Parikh. BLEURT: Learning Robust Metrics for Text Genera
 
 @dataclass(frozen=True)
 class Published:
-    """One cell: agreement of `metric` on `language_pair` ("average": mean over pairs), each number in [-1, 1]."""
+    """One cell: agreement of `metric` on `language_pair` ("average": mean over pairs); both numbers lie in [-1, 1]."""
 
     metric: str
     language_pair: str
@@ -24,7 +24,7 @@ class Published:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """One table of the paper, of one WMT campaign: `second` names the statistic beside Kendall's tau."""
+    """One table of the paper, which is of one WMT campaign; `second` names the statistic beside Kendall's tau."""
 
     year: int
     number: int
@@ -33,7 +33,7 @@ class PublishedTable:
     rows: str
 
     def cells(self) -> list[Published]:
-        """The table's cells in reading order; NA cells are left out."""
+        """The table's cells in reading order, without those that are NA."""
         found = []
         for line in self.rows.strip().splitlines():
             metric, _, values = line.partition(":")
@@ -103,5 +103,5 @@ BLEURT: 31.2/16.9 31.7/36.3 28.3/31.9 39.5/44.6 35.2/40.6 28.3/22.3 42.7/42.4 33
 
 
 def published_table(year: int | None) -> PublishedTable | None:
-    """The paper's table for the WMT campaign of `year`, or None where it has none, as for other ratings (None)."""
+    """The paper's table for the WMT campaign of `year`; None for other years and for ratings of no campaign (None)."""
     return next((table for table in TABLES if table.year == year), None)

@@ -1,18 +1,26 @@
-"""What the report draws and quotes: distributions of signals, calibration points, worst disagreements, pairs made."""
+"""What the report draws and quotes: distributions of signals, worst disagreements with people, pairs by technique."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy
-from scipy import stats
+import pandas
+import pyarrow
+import pyarrow.parquet
 
-from pipeline.core.records import PAIRS, SIGNAL_COLUMNS, signal_schema
+from pipeline.core.records import PAIRS
 from pipeline.core.shards import list_shards, read_shard
-from pipeline.evaluate.names import NO_PAIR
 
 Row = dict[str, Any]
+PAIR_ID = "pair_id"
+"""The column of a label shard that is no signal."""
+
+KIND = ["technique", "pivot", "mask_style", "dropped_words"]
+"""Columns of PAIRS that say how a pair was made."""
+
 COUNT: list[tuple[list[str], str]] = [([], "count_all")]
 """pyarrow's aggregate that counts the rows of a group."""
 
@@ -29,25 +37,8 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Disagreement:
-    """A rated candidate with its place, in per cent from the bottom, among its language pair's: people's and metric's.
-
-    `gap` is metric less human, in points: positive where the metric is too kind.
-    """
-
-    corpus: str
-    language_pair: str
-    system: str
-    reference: str
-    candidate: str
-    human: float
-    metric: float
-    gap: float
-
-
-@dataclass(frozen=True)
 class Technique:
-    """How many pairs a technique made, and one of them to look at."""
+    """How many pairs a technique made, and one of them as an example."""
 
     name: str
     pairs: int
@@ -55,23 +46,29 @@ class Technique:
     candidate: str
 
 
-def signal_histograms(labels: Path, bins: int) -> list[Histogram]:
-    """One histogram for each column of each signal folder that exists, shard by shard, `bins` equal bins."""
+def signal_histograms(labels: Path, signals: Sequence[str], bins: int) -> list[Histogram]:
+    """One histogram of `bins` equal bins for each column of each of `signals` whose folder exists."""
     found = []
-    for signal, columns in SIGNAL_COLUMNS.items():
-        if not (labels / signal).is_dir():
-            continue
-        shards, schema = list_shards(labels / signal), signal_schema(signal)
-        for column in columns:
-            histogram = _histogram(column, [read_shard(s, schema).column(column).to_numpy() for s in shards], bins)
-            found += [histogram] if histogram else []
+    for folder in (labels / signal for signal in signals):
+        if folder.is_dir():
+            shards = list_shards(folder)
+            schema = _schema(shards[0])
+            columns = [name for name in schema.names if name != PAIR_ID]
+            table = pyarrow.concat_tables([read_shard(shard, schema).select(columns) for shard in shards])
+            found += [_histogram(name, table.column(name).to_numpy(), bins) for name in columns if len(table)]
     return found
 
 
-def _histogram(column: str, parts: list[numpy.ndarray], bins: int) -> Histogram | None:
-    values = numpy.concatenate(parts).astype(numpy.float64)
-    if len(values) == 0:
-        return None
+def _schema(shard: Path) -> pyarrow.Schema:
+    """The shard's own columns; none if it cannot be read, which `read_shard` then says."""
+    try:
+        return pyarrow.parquet.read_schema(shard)
+    except pyarrow.ArrowException:
+        return pyarrow.schema([])
+
+
+def _histogram(column: str, values: numpy.ndarray, bins: int) -> Histogram:
+    values = values.astype(numpy.float64)
     low, high = float(values.min()), float(values.max())
     if low >= 0 and high <= 1:
         low, high = 0.0, 1.0  # probabilities and scores share one axis, so that they can be compared
@@ -81,37 +78,33 @@ def _histogram(column: str, parts: list[numpy.ndarray], bins: int) -> Histogram 
     return Histogram(column, edges.tolist(), (counts / len(values)).tolist(), float(values.mean()), len(values))
 
 
-def percentiles(rows: list[Row], scores: dict[str, float]) -> list[Disagreement]:
-    """Where people and the metric place each row among the rows of its corpus, aspect and language pair."""
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["corpus"], row["aspect"], row["language_pair"] or NO_PAIR), []).append(row)
-    found = []
-    for members in groups.values():
-        human = _percent([row["score"] for row in members])
-        metric = _percent([scores[row["rating_id"]] for row in members])
-        for row, h, m in zip(members, human, metric, strict=True):
-            place = (row["corpus"], row["language_pair"] or NO_PAIR, row["system"] or "")
-            found.append(Disagreement(*place, row["reference"], row["candidate"], h, m, m - h))
-    return found
+def places(rated: pandas.DataFrame) -> pandas.DataFrame:
+    """Add where people and the metric place each row among the rows of its language pair, and by how much they differ.
 
+    Columns that are read: language_pair, human, metric. Columns that are added: human_place and metric_place, from 0
+    (lowest) to 100 (highest), the mean place if values are equal, 50 if there is only one row; and gap, the metric's
+    place minus people's, positive if the metric is too kind.
 
-def _percent(values: list[float]) -> list[float]:
-    """Average rank, from 0 (lowest) to 100 (highest); 50 for a single value.
-
-    >>> _percent([3.0, 1.0, 2.0])
-    [100.0, 0.0, 50.0]
+    >>> rated = pandas.DataFrame({"language_pair": "de-en", "human": [3.0, 1.0, 2.0], "metric": [1.0, 2.0, 3.0]})
+    >>> list(places(rated)["human_place"]), list(places(rated)["gap"])
+    ([100.0, 0.0, 50.0], [-100.0, 50.0, 50.0])
     """
-    if len(values) == 1:
-        return [50.0]
-    ranks = (stats.rankdata(values) - 1) / (len(values) - 1) * 100
-    return [float(rank) for rank in ranks]
+    pairs = rated.groupby("language_pair")
+    others = pairs["human"].transform("size") - 1
+    human, metric = ((pairs[side].rank() - 1).div(others).mul(100).fillna(50.0) for side in ("human", "metric"))
+    return rated.assign(human_place=human, metric_place=metric, gap=metric - human)
 
 
-def worst(disagreements: list[Disagreement], count: int, *, kind: bool) -> list[Disagreement]:
-    """The `count` rows that the metric places too high (`kind`) or too low, largest gap first."""
-    signed = [d for d in disagreements if (d.gap > 0 if kind else d.gap < 0)]
-    return sorted(signed, key=lambda d: (-abs(d.gap), d.reference, d.candidate))[:count]
+def worst(placed: pandas.DataFrame, count: int, *, kind: bool) -> list[Row]:
+    """The `count` rows of `places` that the metric places too high (`kind`) or too low, largest gap first."""
+    sign = 1 if kind else -1
+    found = placed.assign(size=sign * placed["gap"]).query("size > 0")
+    rows: list[Row] = (
+        found.sort_values(["size", "reference", "candidate"], ascending=[False, True, True])[:count]
+        .drop(columns="size")
+        .to_dict("records")
+    )
+    return rows
 
 
 def techniques(pairs: Path) -> list[Technique]:
@@ -121,8 +114,7 @@ def techniques(pairs: Path) -> list[Technique]:
     counts: Counter[str] = Counter()
     shards = list_shards(pairs)
     for shard in shards:
-        table = read_shard(shard, PAIRS)
-        for row in table.group_by(["technique", "pivot", "mask_style", "dropped_words"]).aggregate(COUNT).to_pylist():
+        for row in read_shard(shard, PAIRS).group_by(KIND).aggregate(COUNT).to_pylist():
             counts[_technique(row)] += row["count_all"]
     examples: dict[str, tuple[str, str]] = {}
     for row in read_shard(shards[0], PAIRS).to_pylist():
@@ -134,15 +126,12 @@ def techniques(pairs: Path) -> list[Technique]:
     ]
 
 
-TECHNIQUES = {
-    "backtranslate": "backtranslation",
-    "mask_fill": "mask filling",
-    "system_output": "system output",
-    "translate": "translation of parallel text",
-}
-
-
 def _technique(row: Row) -> str:
-    name = TECHNIQUES[row["technique"]]
+    """The technique in words, with its pivot or the style of its masks.
+
+    >>> _technique({"technique": "mask_fill", "pivot": None, "mask_style": "span", "dropped_words": 2})
+    'mask fill, span, words dropped'
+    """
+    name = row["technique"].replace("_", " ")
     detail = row["pivot"] or row["mask_style"]
     return (f"{name}, {detail}" if detail else name) + (", words dropped" if row["dropped_words"] else "")

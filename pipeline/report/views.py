@@ -1,7 +1,7 @@
-"""Turns what was gathered into the tables of the report: plain rows of text and numbers, correlations times 100.
+"""Agreement with people as the report's tables, all numbers times 100, and the sentences that say what they say.
 
-Trained metrics come first, then baselines by falling average Kendall. The metric that the report is about is
-"bleurt/all" where it exists, else the first by name that was pre-trained, never chosen by its score on the test rows.
+Trained metrics come first, then baselines, both by falling average Kendall. The report is about "bleurt/all" if it
+exists, else about the first metric by name that was pre-trained, never about the one with the best score on test rows.
 """
 
 import math
@@ -10,19 +10,22 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipeline.evaluate.names import AVERAGE, TRAINED, UNTRAINED
+import pandas
+
+from pipeline.core.params import MODELS
+from pipeline.core.records import AGREEMENT, AVERAGE, STATISTICS, TRAINED, UNTRAINED
 from pipeline.report.gather import Gathered
+from pipeline.report.page import p_text
 from pipeline.report.published import CITATION, Published, published_table
 
 Row = dict[str, Any]
-STATISTICS = {"kendall": "Kendall τ-b", "pearson": "Pearson r", "spearman": "Spearman ρ", "darr": "DARR"}
 SAMPLE = PurePosixPath("data/sample")
-"""Where the project's own ratings stand."""
+"""The folder of the project's own ratings."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A statistic times 100 with its interval; NaN where undefined."""
+    """A statistic times 100 with its interval, NaN if undefined; `count` rows or pairs are behind it."""
 
     value: float
     low: float
@@ -36,23 +39,65 @@ class Cell:
 
     @property
     def range(self) -> str:
-        """The interval, or nothing where undefined."""
+        """The interval, or nothing if there is none."""
         return "" if math.isnan(self.low) else f"{self.low:.1f} – {self.high:.1f}"
 
+    @property
+    def line(self) -> str:
+        """Text and interval in one line."""
+        return f"{self.text:>5} ({self.range})" if self.range else f"{self.text:>5}"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Benchmark:
-    """One corpus and aspect: its metrics in table order, its language pairs, and cells[statistic][metric][pair]."""
+    """One corpus and aspect; `metrics` stand in the order of the tables.
+
+    `numbers` has a row for each (statistic, metric, language pair) and the columns value, low, high (times 100), count.
+    """
 
     corpus: str
     aspect: str
     metrics: tuple[str, ...]
-    language_pairs: tuple[str, ...]
-    cells: dict[str, dict[str, dict[str, Cell]]]
+    numbers: pandas.DataFrame
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What was measured, in the order of STATISTICS."""
+        measured = set(self.numbers.index.get_level_values("statistic"))
+        return tuple(name for name in STATISTICS if name in measured)
+
+    @property
+    def language_pairs(self) -> tuple[str, ...]:
+        """Sorted, without AVERAGE."""
+        return tuple(sorted(set(self.numbers.index.get_level_values("language_pair")) - {AVERAGE}))
+
+    def cell(self, statistic: str, metric: str, language_pair: str) -> Cell | None:
+        """One number; None if it was not computed, such as DARR of a metric that ties all pairs."""
+        place = (statistic, metric, language_pair)
+        if place not in self.numbers.index:
+            return None
+        value, low, high, count = self.numbers.loc[place]
+        return Cell(float(value), float(low), float(high), int(count))
 
     def average(self, statistic: str, metric: str) -> Cell | None:
-        """The mean over language pairs, None where it was not computed."""
-        return self.cells.get(statistic, {}).get(metric, {}).get(AVERAGE)
+        """The mean over language pairs; None if it was not computed."""
+        return self.cell(statistic, metric, AVERAGE)
+
+    def column(self, statistic: str, language_pair: str) -> list[Cell | None]:
+        """One cell for each metric, in the order of the tables."""
+        return [self.cell(statistic, metric, language_pair) for metric in self.metrics]
+
+    def best(self, statistic: str, language_pair: str) -> float:
+        """The highest value of a column, for emphasis; NaN if none is defined."""
+        return float(self._all(statistic, language_pair)["value"].max())
+
+    def counts(self, statistic: str, language_pair: str) -> str:
+        """Rows or pairs behind a column; the smallest and largest if metrics differ (DARR leaves ties out)."""
+        found = self._all(statistic, language_pair)["count"]
+        return " – ".join(f"{count:,}" for count in dict.fromkeys((found.min(), found.max())))
+
+    def _all(self, statistic: str, language_pair: str) -> pandas.DataFrame:
+        return _column(self.numbers, statistic, language_pair)
 
     @property
     def primary(self) -> str | None:
@@ -63,29 +108,12 @@ class Benchmark:
     @property
     def rows(self) -> int:
         """Rated segments behind the averages."""
-        cell = self.average("kendall", self.metrics[0])
-        return cell.count if cell else 0
+        return max(self._all("kendall", AVERAGE)["count"], default=0)
 
     @property
     def all_rows(self) -> int:
-        """Rated segments, those of language pairs that the averages leave out among them."""
-        by_pair = self.cells["kendall"][self.metrics[0]]
-        return sum(by_pair[pair].count for pair in self.language_pairs)
-
-    def column(self, statistic: str, language_pair: str) -> list[Cell | None]:
-        """One cell a metric, in table order; None where it was not computed (DARR of a metric that ties all pairs)."""
-        by_metric = self.cells[statistic]
-        return [by_metric.get(metric, {}).get(language_pair) for metric in self.metrics]
-
-    def best(self, statistic: str, language_pair: str) -> float:
-        """The highest value of a column, for emphasis."""
-        values = [cell.value for cell in self.column(statistic, language_pair) if cell is not None]
-        return max((value for value in values if not math.isnan(value)), default=math.nan)
-
-    def counts(self, statistic: str, language_pair: str) -> str:
-        """What a column's values were counted on; smallest and largest where metrics differ (DARR leaves ties out)."""
-        found = sorted({cell.count for cell in self.column(statistic, language_pair) if cell is not None})
-        return " – ".join(f"{count:,}" for count in dict.fromkeys((found[0], found[-1])))
+        """Rated segments of all language pairs, including those that the averages leave out."""
+        return sum(max(self._all("kendall", pair)["count"], default=0) for pair in self.language_pairs)
 
 
 def corpora_of(found: Gathered) -> list[str]:
@@ -93,35 +121,33 @@ def corpora_of(found: Gathered) -> list[str]:
     return [corpus["name"] for corpus in found.params["collect"].get("corpora", [])]
 
 
-def benchmarks(agreement: Sequence[Row], corpora: Sequence[str] = ()) -> list[Benchmark]:
-    """Agreement rows as one benchmark for each corpus and aspect, in the order of `corpora`, then of appearance."""
-    grouped: dict[tuple[str, str], list[Row]] = {}
-    for row in agreement:
-        grouped.setdefault((row["corpus"], row["aspect"]), []).append(row)
+def benchmarks(agreement: pandas.DataFrame | Sequence[Row], corpora: Sequence[str] = ()) -> list[Benchmark]:
+    """Rows of AGREEMENT as one benchmark for each corpus and aspect, in the order of `corpora`, then of appearance."""
+    groups = pandas.DataFrame(agreement, columns=AGREEMENT.names).groupby(["corpus", "aspect"], sort=False)
     places = {corpus: place for place, corpus in enumerate(corpora)}
-    ordered = sorted(grouped.items(), key=lambda item: places.get(item[0][0], len(places)))
-    return [_benchmark(corpus, aspect, rows) for (corpus, aspect), rows in ordered]
+    found = [_benchmark(corpus, aspect, rows) for (corpus, aspect), rows in groups]
+    return sorted(found, key=lambda mark: places.get(mark.corpus, len(places)))
 
 
-def _benchmark(corpus: str, aspect: str, rows: Sequence[Row]) -> Benchmark:
-    cells: dict[str, dict[str, dict[str, Cell]]] = {}
-    for row in rows:
-        cell = Cell(100 * row["value"], 100 * row["low"], 100 * row["high"], row["count"])
-        cells.setdefault(row["statistic"], {}).setdefault(row["metric"], {})[row["language_pair"]] = cell
-    averages = {metric: by_pair[AVERAGE].value for metric, by_pair in cells["kendall"].items()}
+def _benchmark(corpus: str, aspect: str, rows: pandas.DataFrame) -> Benchmark:
+    numbers = rows.set_index(["statistic", "metric", "language_pair"])[["value", "low", "high", "count"]]
+    numbers[["value", "low", "high"]] *= 100
+    metrics = rows[["metric"]].drop_duplicates()
+    metrics["baseline"] = ~metrics["metric"].str.startswith(TRAINED)
+    metrics["kendall"] = metrics["metric"].map(_column(numbers, "kendall", AVERAGE)["value"])
+    ordered = metrics.sort_values(["baseline", "kendall", "metric"], ascending=[True, False, True])
+    return Benchmark(corpus, aspect, tuple(ordered["metric"]), numbers)
 
-    def place(metric: str) -> tuple[bool, bool, float, str]:
-        value = averages[metric]
-        return not metric.startswith(TRAINED), math.isnan(value), 0.0 if math.isnan(value) else -value, metric
 
-    pairs = sorted({row["language_pair"] for row in rows} - {AVERAGE})
-    order = {name: i for i, name in enumerate(STATISTICS)}
-    ordered = {name: cells[name] for name in sorted(cells, key=lambda name: order[name])}
-    return Benchmark(corpus, aspect, tuple(sorted(averages, key=place)), tuple(pairs), ordered)
+def _column(numbers: pandas.DataFrame, statistic: str, language_pair: str) -> pandas.DataFrame:
+    """Numbers of one statistic and language pair by metric; often none of some metrics."""
+    place = numbers.index
+    wanted = (place.get_level_values(0) == statistic) & (place.get_level_values(2) == language_pair)
+    return numbers[wanted].droplevel([0, 2])
 
 
 def comparisons(found: Gathered, benchmark: Benchmark, role: str) -> list[Row]:
-    """Significance records of a benchmark in one role, in table order of their metrics."""
+    """Records of significance.json of a benchmark in one role, in the order of `benchmark.metrics`."""
     records = [
         record
         for record in found.significance
@@ -150,24 +176,14 @@ def summary(found: Gathered, benchmark: Benchmark) -> str:
 def _difference(record: Row, words: str) -> str:
     points = 100 * record["difference"]
     direction = "higher" if points >= 0 else "lower"
-    p_value = record["p_value"]
-    sure = "" if p_value is None else f", {p_text(p_value)}"
+    corrected = record.get("p_value_holm")
+    p_value = record["p_value"] if corrected is None else corrected
+    sure = "" if p_value is None else f", {p_text(p_value)}{'' if corrected is None else ' (corrected)'}"
     return f"That is {abs(points):.1f} points {direction} {words}{sure}."
 
 
-def p_text(value: float | None) -> str:
-    """A p-value to three digits, as readers expect it.
-
-    >>> p_text(0.0004), p_text(0.0312)
-    ('p < 0.001', 'p = 0.031')
-    """
-    if value is None:
-        return "undefined"
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
-
-
 def chosen_metrics(benchmark: Benchmark) -> list[str]:
-    """At most five metrics for charts: the primary, the untrained one, and the baselines that differ most in kind."""
+    """At most five metrics for charts: the primary one, the untrained one, and baselines of three different kinds."""
     wanted = [benchmark.primary, UNTRAINED, "bertscore", "chrf++", "sentbleu"]
     found = [metric for metric in wanted if metric in benchmark.metrics]
     return list(dict.fromkeys(metric for metric in found if metric is not None))
@@ -175,7 +191,7 @@ def chosen_metrics(benchmark: Benchmark) -> list[str]:
 
 @dataclass(frozen=True)
 class PublishedRows:
-    """Others' numbers for a benchmark: a heading, the language pairs, and (metric, cells), None where not published."""
+    """Others' numbers for a benchmark: (metric, a cell for each language pair, or None if it was not published)."""
 
     heading: str
     second: str
@@ -184,7 +200,7 @@ class PublishedRows:
 
 
 def published(found: Gathered, benchmark: Benchmark) -> PublishedRows | None:
-    """The paper's table for the WMT campaign that the benchmark is of, or None where it has none."""
+    """The paper's table for the benchmark's WMT campaign; None if the paper has none."""
     table = published_table(found.method.get("years", {}).get(benchmark.corpus))
     if table is None:
         return None
@@ -207,11 +223,11 @@ def headline(found: Gathered, marks: Sequence[Benchmark]) -> str:
             f"average of {pairs_text(found, benchmark)} ({confidence:.0%} interval)",
             *([f"Left out of the average: {'; '.join(left)}."] if (left := left_out(found, benchmark)) else []),
             "",
-            "  ".join([f"{'metric':<24}", *(f"{name:<20}" for name in _named(benchmark))]).rstrip(),
+            "  ".join([f"{'metric':<24}", *(f"{STATISTICS[name]:<20}" for name in benchmark.statistics)]).rstrip(),
         ]
         for metric in benchmark.metrics:
-            cells = [benchmark.average(statistic, metric) for statistic in benchmark.cells]
-            texts = [f"{cell.text:>5} ({cell.range})" if cell else "" for cell in cells]
+            cells = [benchmark.average(statistic, metric) for statistic in benchmark.statistics]
+            texts = [cell.line if cell else "" for cell in cells]
             lines.append("  ".join([f"{metric:<24}", *(f"{text:<20}" for text in texts)]).rstrip())
         blocks.append("\n".join([*lines, "", summary(found, benchmark)]))
     return "\n\n".join(blocks or ["Nothing was evaluated."])
@@ -224,14 +240,10 @@ def pairs_text(found: Gathered, benchmark: Benchmark) -> str:
     return "1 language pair" if count == 1 else f"{count} language pairs"
 
 
-def _named(benchmark: Benchmark) -> list[str]:
-    return [STATISTICS[statistic] for statistic in benchmark.cells]
-
-
 def demonstration(found: Gathered, marks: Sequence[Benchmark]) -> list[str]:
-    """Why the numbers show that the pipeline works and nothing more, one sentence a reason; empty where they may count.
+    """Why the numbers only show that the pipeline works, one sentence for each reason; empty if they may count.
 
-    A corpus is the project's own by its path, whatever its name.
+    A corpus is the project's own if its path lies in SAMPLE, whatever its name.
     """
     corpora = {corpus["name"]: corpus for corpus in found.params["collect"].get("corpora", [])}
     ours = [mark.corpus for mark in marks if _is_sample(corpora.get(mark.corpus, {}))]
@@ -256,7 +268,7 @@ def _left_out(found: Gathered, benchmark: Benchmark) -> list[Row]:
 
 
 def signal_name(column: str, pivots: Sequence[str]) -> str:
-    """A signal column in words, with the pivot's language in place of its number.
+    """A column of a signal in words; the language of a pivot replaces its number.
 
     >>> signal_name("backtranslation_2_reference_candidate", ("fr", "de"))
     'backtranslation de reference candidate'
@@ -268,6 +280,8 @@ def signal_name(column: str, pivots: Sequence[str]) -> str:
 
 
 def pivots(found: Gathered) -> list[str]:
-    """The pivots of the backtranslation likelihoods, in the order of the signal's columns."""
-    keys = [key.split(".") for key in found.params["label"] if key.startswith("backtranslation.pivots.")]
-    return list(dict.fromkeys(key[2] for key in keys))
+    """Languages of the backtranslation likelihoods' pivots, in the order of their columns."""
+    key = found.params["label"].get("backtranslation.pivots")  # of the models, or the pivots are written out
+    section, start = ("label", "backtranslation.pivots.") if key is None else (MODELS, f"{key}.")
+    names = [name.removeprefix(start) for name in found.params[section] if name.startswith(start)]
+    return list(dict.fromkeys(name.split(".")[0] for name in names))

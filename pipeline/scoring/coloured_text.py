@@ -11,10 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-import jinja2
-from markupsafe import Markup
-
-from pipeline.report.style import STYLE
+from pipeline.report.page import render
 
 if TYPE_CHECKING:
     from pipeline.scoring.attribution import Attribution, Word
@@ -172,42 +169,9 @@ def _paint(text: str, strength: int) -> str:
     return f"\x1b[38;5;16;48;5;{background}m{text}\x1b[0m"
 
 
-TEMPLATE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><title>What the scores came from</title>
-<style>{{ style }}
-.words{font-size:1.05rem;line-height:2;max-width:none;overflow-wrap:anywhere;white-space:pre-wrap}
-.cost{background:rgb(217 115 13/var(--a))}.gain{background:rgb(36 89 201/var(--a))}
-.cost,.gain{border-radius:3px;padding:2px 1px}
-</style></head><body>
-<header><p class="eyebrow">Learned metric · explanation</p><h1>What the scores came from</h1>
-<p class="dim">{{ method }}. <span class="cost" style="--a:0.7">Orange</span> words cost score,
-<span class="gain" style="--a:0.7">blue</span> words added to it; hover for the number. One scale for all pairs.</p>
-<p class="note"><code>{{ signature }}</code></p></header>
-<main>{% for p in panels %}
-<section><h2>Line {{ p.panel.line }}: {{ "%.3f"|format(p.panel.score) }}</h2>
-<p class="note">{{ p.completeness }}</p>
-{% for name, pieces in p.sides %}<h4>{{ name }}</h4>
-<p class="words">{% for piece in pieces %}{% if piece.strength %}<span class="{{ piece.kind }}"
- style="--a:{{ piece.strength }}" title="{{ piece.value }}">{{ piece.text }}</span>
-{%- else %}{{ piece.text }}{% endif %}{% else %}<span class="dim">(empty)</span>{% endfor %}</p>
-{% endfor %}
-{% if p.costly %}<p>Costs most: {% for name, word, value in p.costly %}<b>{{ word }}</b> {{ "%+.3f"|format(value) }}
-<span class="dim">({{ name }})</span>{{ "" if loop.last else ", " }}{% endfor %}.</p>{% endif %}
-{% if p.panel.signals %}<h4>Signals of pre-training, as the kept head predicts them</h4>
-<div class="scroll"><table class="tight"><tbody>{% for group, columns in p.panel.signals.items() %}
-<tr><th>{{ group }}</th><td>{% for column, value in columns.items() %}{{ column_name(group, column) }}
-<b>{{ "%.2f"|format(value) }}</b>{{ "" if loop.last else ", " }}{% endfor %}</td></tr>{% endfor %}
-</tbody></table></div>{% endif %}
-{% for note in p.panel.notes %}<p class="notice">{{ note }}</p>{% endfor %}
-</section>{% endfor %}</main></body></html>
-"""
-
-
 def page(panels: Sequence[Panel], method: str, signature: str) -> str:
-    """All panels as one HTML page; `signature` is printed at its top."""
+    """All panels as one HTML page, with `signature` at its top."""
     largest = scale(panels)
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     views = [
         {
             "panel": panel,
@@ -217,9 +181,7 @@ def page(panels: Sequence[Panel], method: str, signature: str) -> str:
         }
         for panel in panels
     ]
-    return environment.from_string(TEMPLATE).render(
-        panels=views, method=method, signature=signature, style=Markup(STYLE), column_name=column_name
-    )  # the style is our own constant
+    return render("explain", panels=views, method=method, signature=signature, column_name=column_name)
 
 
 def _mark(piece: Piece, largest: float) -> dict[str, str]:

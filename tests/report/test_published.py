@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.evaluate.names import AVERAGE
+from pipeline.core.records import AVERAGE
 from pipeline.report.published import TABLES, PublishedTable, published_table
 
 

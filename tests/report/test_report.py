@@ -1,180 +1,29 @@
-"""The report stage: its files, that it opens offline, that texts are escaped, and that absent stages are named."""
+"""The report stage: its files, that it opens offline, that it escapes texts, and that it names absent stages."""
 
 import csv
 import json
+import math
 import re
 import shutil
 import sys
 from dataclasses import fields
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
+import pandas
 import pytest
+from tiny_outputs import CORPORA, HOSTILE, PARAMS_FILE, ROWS, SCORES, SIGNALS, Checker, make, write_evaluation
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.params import from_mapping
-from pipeline.core.records import AGREEMENT, PAIRS, PREDICTIONS, RATINGS, SIGNAL_COLUMNS, signal_schema
-from pipeline.core.shards import shard_name, table_of, write_shard
+from pipeline.core.records import AGREEMENT, AVERAGE
 from pipeline.core.work import write_json
-from pipeline.evaluate.agreement import agreement_rows, group_rows, measure
-from pipeline.evaluate.differences import compare
-from pipeline.evaluate.names import AVERAGE
 from pipeline.report import __main__ as stage
-from pipeline.report.__main__ import ReportParams, report, show
+from pipeline.report.__main__ import ReportParams, show
 from pipeline.report.content import pair_table, trend
 from pipeline.report.figures import ticks
-from pipeline.report.gather import Folders, costs
-from pipeline.report.samples import percentiles, worst
-from pipeline.report.views import Benchmark, benchmarks
-
-HOSTILE = '<script>alert("candidate")</script> & co'
-PARAMS_FILE = """
-profile: PROFILE
-variants: [all, none]
-pretrain: {schedule: {seed: 17}}
-label: {backtranslation: {beam_width: 1}}
-profiles:
-  embedded: {report: {worst: 3, scatter_points: 10, signal_bins: 4}, collect: CORPORA}
-  local:
-    label: {backtranslation: {pivots: {it: {to: a}, es: {to: b}}}}
-    pretrain: {schedule: {steps: 5}}
-    collect: CORPORA
-    report: {worst: 3, scatter_points: 10, signal_bins: 4}
-"""
-CORPORA = "{corpora: [{name: wmt17, parts: [{path: data/own/ratings.tsv}]}]}"
-
-
-def rating(number: int) -> dict[str, Any]:
-    return {
-        "rating_id": f"r{number}",
-        "corpus": "wmt17",
-        "split": "test",
-        "aspect": "adequacy",
-        "reference": f"reference {number // 2}",
-        "other_references": [],
-        "candidate": HOSTILE if number == 0 else f"candidate {number}",
-        "source": None,
-        "language_pair": ("de-en", "cs-en")[number % 2],
-        "system": "s&s",
-        "segment": str(number),
-        "year": 2017,
-        "raw": None,
-        "z": None,
-        "score": float(number),
-    }
-
-
-ROWS = [rating(number) for number in range(24)]
-SCORES: dict[str, dict[str, float]] = {
-    # Row 0 is people's last and this metric's first: its worst disagreement.
-    "bleurt/all": {r["rating_id"]: 99.0 if r["rating_id"] == "r0" else r["score"] for r in ROWS},
-    "bleurt/none": {r["rating_id"]: float((7 * int(r["score"])) % 24) for r in ROWS},
-    "sentbleu": {r["rating_id"]: float((5 * int(r["score"])) % 24) for r in ROWS},
-    "ter": {r["rating_id"]: 0.0 for r in ROWS},
-}
-
-
-def write_evaluation(folder: Path) -> None:
-    groups = group_rows(ROWS, SCORES)
-    found = measure(groups, 40, 25.0, 1)
-    write_shard(folder / "agreement" / shard_name(0), table_of(agreement_rows(found, 0.95), AGREEMENT))
-    write_json(folder / "significance.json", compare(groups, found, permutations=20, confidence=0.95, seed=1))
-    settings = {"resamples": 40, "confidence": 0.95, "permutations": 20, "darr_gap": 25.0, "seed": 1}
-    left_out = {"corpus": "wmt17", "aspect": "adequacy", "language_pair": "fi-en", "reason": "all ratings are equal"}
-    method = {"signatures": {"sentbleu": "nrefs:1|tok:13a"}, "left_out": [left_out], "years": {"wmt17": 2017}}
-    write_json(folder / "method.json", {"settings": settings, **method})
-    write_json(folder / "counts.json", {"rows_in": 30, "rows_out": 24, "dropped": {"train split": 6}})
-    for index, (metric, scores) in enumerate(SCORES.items()):
-        rows = [{"rating_id": name, "metric": metric, "score": score} for name, score in scores.items()]
-        write_shard(folder / "predictions" / shard_name(index), table_of(rows, PREDICTIONS))
-
-
-def write_pairs(folders: Folders) -> None:
-    pair = {
-        "segment_id": "s",
-        "reference": "it is",
-        "candidate": HOSTILE,
-        "technique": "mask_fill",
-        "pivot": None,
-        "mask_style": "span",
-        "masks": 2,
-        "dropped_words": 0,
-        "parent_id": None,
-    }
-    pairs = [{**pair, "pair_id": f"p{number}", "dropped_words": int(number == 3)} for number in range(4)]
-    write_shard(folders.perturb / shard_name(0), table_of(pairs, PAIRS))
-    write_json(folders.perturb / "counts.json", {"rows_in": 5, "rows_out": 4, "dropped": {"nothing to mask": 1}})
-    for signal, columns in SIGNAL_COLUMNS.items():
-        values = [{"pair_id": f"p{n}", **dict.fromkeys(columns, n / 4)} for n in range(4)]
-        write_shard(folders.label / signal / shard_name(0), table_of(values, signal_schema(signal)))
-
-
-def write_training(folder: Path) -> None:
-    for variant, points in (("all", [(10, 1.5, 0.2), (20, 1.0, 0.4)]), ("none", [])):
-        steps = [{"step": step, "loss": loss, "validation": score, "seconds": 1.0} for step, loss, score in points]
-        facts = {
-            "seconds": 75.4,
-            "rows_seen": 640,
-            "best_step": 20,
-            "best_validation": 0.4,
-            "device": "cpu",
-            "precision": "bf16",
-            "padding_share": 0.034,
-            "pairs": 32,
-        }
-        write_json(folder / variant / "training.json", {"steps": steps, **facts})
-        write_json(folder / variant / "counts.json", {"rows_in": 40, "rows_out": 37, "dropped": {"validation": 3}})
-
-
-def folders_in(root: Path) -> Folders:
-    return Folders(**{field.name: root / field.name for field in fields(Folders)})
-
-
-def make(root: Path, profile: str = "local", corpora: str = CORPORA, **changes: Any) -> str:
-    """Run the stage in `root` and return the page."""
-    (root / "params.yaml").write_text(PARAMS_FILE.replace("PROFILE", profile).replace("CORPORA", corpora))
-    params = from_mapping({"worst": 3, "scatter_points": 10, "signal_bins": 4} | changes, ReportParams, "report")
-    report(params, root / "params.yaml", folders_in(root), root / "reports")
-    return (root / "reports" / "report.html").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def full(tmp_path: Path) -> Path:
-    """Outputs of every stage."""
-    folders = folders_in(tmp_path)
-    write_shard(folders.collect / shard_name(0), table_of(ROWS, RATINGS))
-    write_evaluation(folders.evaluate)
-    write_pairs(folders)
-    write_training(folders.pretrain)
-    write_training(folders.finetune)
-    write_json(folders.grade / "counts.json", {"rows_in": 9, "rows_out": 8, "dropped": {"half impossible": 1}})
-    write_json(folders.extract / "counts.json", {"rows_in": 1200, "rows_out": 5, "dropped": {"too short": 1195}})
-    return tmp_path
-
-
-class Checker(HTMLParser):
-    """Collects what a browser would see: tags, addresses, and tags that are opened but not closed."""
-
-    VOID = frozenset({"meta", "br", "line", "rect", "circle"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.addresses: list[str] = []
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action")]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open and self.open.pop() == tag, (tag, self.getpos())
+from pipeline.report.gather import Folders
+from pipeline.report.samples import places, worst
+from pipeline.report.views import benchmarks
 
 
 def test_the_page_is_whole_and_opens_offline(full: Path) -> None:
@@ -182,7 +31,7 @@ def test_the_page_is_whole_and_opens_offline(full: Path) -> None:
     checker = Checker()
     checker.feed(page)
     assert checker.open == []
-    assert checker.addresses == []
+    assert checker.addresses == ["run.html"]  # beside it, and opened only on a click
     assert {"script", "link", "img", "iframe"} & checker.tags == set()
     assert re.findall(r"https?://|@import|url\(", page) == []
 
@@ -200,16 +49,15 @@ def test_the_page_shows_what_ran(full: Path) -> None:
         "Profile <b>local</b>",
         "too short: 1,195",
         "nothing to mask: 1",
-        "mask filling, span, words dropped",
+        "mask fill, span, words dropped",
         "backtranslation it reference candidate",
         "backtranslation es candidate reference",
-        "1 min 15 s",
         "nrefs:1|tok:13a",
         "schedule.steps",
         "schedule.seed",
         "Left out of the averages: fi-en (all ratings are equal).",
         "Other people’s results.",
-        "59.3 /\n77.3",
+        "59.3 / 77.3",
         "undefined",
     ):
         assert text in page, text
@@ -242,13 +90,16 @@ def test_variants_that_params_do_not_name_are_not_shown(full: Path) -> None:
 
 
 def test_the_metric_of_the_report_is_chosen_by_name() -> None:
-    def mark(**kendall: float) -> Benchmark:
-        names = tuple(f"bleurt/{name}" for name in sorted(kendall, key=kendall.__getitem__, reverse=True))
-        return Benchmark("c", "adequacy", names, (), {})
+    def primary(**kendall: float) -> str | None:
+        rows = [{**CELL, "metric": f"bleurt/{name}", "value": value} for name, value in kendall.items()]
+        (mark,) = benchmarks([*rows, {**CELL, "metric": "ter", "value": 0.9}])
+        assert mark.metrics[:-1] == tuple(f"bleurt/{name}" for name in sorted(kendall, key=lambda n: -kendall[n]))
+        assert mark.metrics[-1] == "ter"
+        return mark.primary
 
-    assert mark(none=0.5, all=0.1, only_bleu=0.4).primary == "bleurt/all"
-    assert mark(no_bleu=0.3, only_flag=0.5, none=0.6).primary == "bleurt/no_bleu"
-    assert mark(none=0.6).primary == "bleurt/none" and mark().primary is None
+    assert primary(none=0.5, all=0.1, only_bleu=0.4) == "bleurt/all"
+    assert primary(no_bleu=0.3, only_flag=0.5, none=0.6) == "bleurt/no_bleu"
+    assert primary(none=0.6) == "bleurt/none" and primary() is None
 
 
 def test_the_calibration_line_keeps_equal_ratings_together() -> None:
@@ -258,16 +109,13 @@ def test_the_calibration_line_keeps_equal_ratings_together() -> None:
 
 
 def test_benchmarks_stand_in_the_order_of_the_corpora() -> None:
-    base = {"aspect": "a", "metric": "ter", "language_pair": "average", "statistic": "kendall", "value": 0.5}
-    rows = [{**base, "corpus": name, "low": 0.4, "high": 0.6, "count": 9} for name in ("b", "other", "c", "a")]
+    rows = [{**CELL, "corpus": name} for name in ("b", "other", "c", "a")]
     assert [mark.corpus for mark in benchmarks(rows, ["c", "a", "b"])] == ["c", "a", "b", "other"]
 
 
 def test_a_metric_without_a_cell_gets_a_dash_and_counts_that_differ_a_range() -> None:
-    names = ("corpus", "aspect", "language_pair", "value", "low", "high")
-    base = dict(zip(names, ("own", "adequacy", AVERAGE, 0.5, 0.4, 0.6), strict=True))
     cells = [("a", "kendall", 9), ("b", "kendall", 9), ("c", "kendall", 9), ("a", "darr", 1200), ("b", "darr", 7)]
-    (mark,) = benchmarks([{**base, "metric": m, "statistic": s, "count": n} for m, s, n in cells])
+    (mark,) = benchmarks([{**CELL, "metric": m, "statistic": s, "count": n} for m, s, n in cells])
     table = pair_table(mark, "darr")
     texts = [(row["metric"], [cell.text if cell else None for cell, _ in row["cells"]]) for row in table["rows"]]
     assert texts == [("a", ["50.0"]), ("b", ["50.0"]), ("c", [None])]
@@ -275,7 +123,24 @@ def test_a_metric_without_a_cell_gets_a_dash_and_counts_that_differ_a_range() ->
     assert pair_table(mark, "kendall")["counts"] == {AVERAGE: "9"}
 
 
-def test_metrics_hold_agreement_gain_rows_and_times(full: Path) -> None:
+def test_a_metric_of_systems_stands_last_and_has_no_interval() -> None:
+    of_systems = {
+        **CELL,
+        "metric": "bleu",
+        "statistic": "system_kendall",
+        "low": math.nan,
+        "high": math.nan,
+        "count": 5,
+    }
+    (mark,) = benchmarks([of_systems, CELL, {**of_systems, "metric": "ter"}])
+    assert (mark.metrics, mark.statistics, mark.rows) == (("ter", "bleu"), ("kendall", "system_kendall"), 9)
+    cells = [mark.average(statistic, "bleu") for statistic in mark.statistics]
+    assert [cell and (cell.line, cell.count) for cell in cells] == [None, (" 50.0", 5)]
+    (alone,) = benchmarks([of_systems])
+    assert (alone.metrics, alone.rows, alone.all_rows) == (("bleu",), 0, 0)
+
+
+def test_metrics_hold_agreement_gain_and_rows(full: Path) -> None:
     make(full)
     found = json.loads((full / "reports" / "metrics.json").read_text())
     values = found["agreement"]["wmt17"]["adequacy"]
@@ -286,7 +151,11 @@ def test_metrics_hold_agreement_gain_rows_and_times(full: Path) -> None:
     assert gain == pytest.approx(values["bleurt/all"]["kendall"] - values["bleurt/none"]["kendall"], abs=2e-6)
     training = {f"{name} {variant}": 37 for name in ("pretrain", "finetune") for variant in ("all", "none")}
     assert found["rows"] == {"extract": 5, "perturb": 4, **training, "grade": 8, "evaluate": 24}
-    assert found["seconds"]["finetune all"] == 75.4
+    assert set(found) == {"agreement", "gain_of_pretraining", "rows"}
+
+
+CELL = dict(zip(AGREEMENT.names, ("own", "adequacy", "ter", AVERAGE, "kendall", 0.5, 0.4, 0.6, 9), strict=True))
+"""One row of AGREEMENT."""
 
 
 def read_csv(file: Path) -> list[dict[str, str]]:
@@ -308,6 +177,11 @@ def test_plots_hold_what_dvc_draws(full: Path) -> None:
         {"language_pair": "cs-en", "kendall": "1.0"},
         {"language_pair": "de-en", "kendall": "0.666667"},
     ]
+    undefined = next(row for row in bars if (row["metric"], row["statistic"]) == ("ter", "kendall"))
+    assert (undefined["value"], undefined["low"]) == ("nan", "nan")
+    assert sorted(file.stem for file in (plots / "signals").iterdir()) == sorted(
+        SIGNALS["bleu"] + SIGNALS["backtranslation"]
+    )
     bleu = read_csv(plots / "signals" / "bleu.csv")
     assert [(row["value"], row["share"]) for row in bleu] == [
         ("0.125", "0.25"),
@@ -317,12 +191,44 @@ def test_plots_hold_what_dvc_draws(full: Path) -> None:
     ]
 
 
+def test_corrected_p_values_are_shown_where_evaluate_has_them(full: Path) -> None:
+    assert "p, corrected" not in make(full)
+    file = full / "evaluate" / "significance.json"
+    records = json.loads(file.read_text())
+    plain = make(full)
+    for record in records:
+        record |= {"p_value": 0.0123, "p_value_holm": 0.0456}
+    write_json(file, records)
+    page = make(full)
+    assert "p, corrected" not in plain and page.count("p, corrected") == 2
+    assert page.count("p = 0.012") == page.count('<td class="n">p = 0.046</td>') == len(records)
+    assert "p = 0.046 (corrected)" in (full / "reports" / "headline.txt").read_text(encoding="utf-8")
+    gains = json.loads((full / "reports" / "metrics.json").read_text())["gain_of_pretraining"]["wmt17"]["adequacy"]
+    assert (gains["bleurt/all"]["p_value"], gains["bleurt/all"]["p_value_holm"]) == (0.0123, 0.0456)
+
+
+def test_pivots_are_named_by_their_key_in_the_models_or_written_out(full: Path) -> None:
+    by_key = PARAMS_FILE.replace("pivots: {it: {to: a}, es: {to: b}}", "pivots: pair").replace(
+        "  local:\n", "  local:\n    models: {pair: {it: {to: a}, es: {to: b}}}\n"
+    )
+    assert "backtranslation es candidate reference" in make(full, params_file=by_key)
+
+
 def test_the_worst_disagreement_comes_first() -> None:
-    places = percentiles(ROWS, SCORES["bleurt/all"])
-    kind = worst(places, 2, kind=True)
-    assert (kind[0].candidate, kind[0].human, kind[0].metric, kind[0].gap) == (HOSTILE, 0.0, 100.0, 100.0)
-    harsh = worst(places, 2, kind=False)
-    assert harsh[0].gap == pytest.approx(-100 / 11)
+    rows = pandas.DataFrame(ROWS)
+    placed = places(rows.assign(human=rows["score"], metric=rows["rating_id"].map(SCORES["bleurt/all"])))
+    first, *_ = worst(placed, 2, kind=True)
+    assert (first["candidate"], first["human_place"], first["metric_place"], first["gap"]) == (HOSTILE, 0, 100, 100)
+    harsh = worst(placed, 2, kind=False)
+    assert len(harsh) == 2 and harsh[0]["gap"] == pytest.approx(-100 / 11)
+
+
+def test_a_row_that_is_alone_in_its_language_pair_stands_in_the_middle() -> None:
+    placed = places(
+        pandas.DataFrame({"language_pair": ["a", "b", "b"], "human": [1.0, 2.0, 2.0], "metric": [9.0, 1, 3]})
+    )
+    assert placed["human_place"].tolist() == [50, 50, 50]
+    assert placed["metric_place"].tolist() == [50, 0, 100]
 
 
 @pytest.mark.parametrize("absent", [field.name for field in fields(Folders)])
@@ -333,28 +239,12 @@ def test_a_stage_that_has_not_run_is_named(full: Path, absent: str) -> None:
     assert notice is not None and f"{absent}: " in notice[1]
 
 
-def test_the_cost_of_each_stage_is_that_of_its_last_run(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(full)
-    lines = [
-        {"out": "data/extract", "seconds": 99.0, "cpu_seconds": 1.0, "peak_bytes": 1},
-        {"out": "data/extract", "seconds": 61.0, "cpu_seconds": 120.0, "peak_bytes": 3 * 2**30},
-        {"out": "data/label/bleu", "seconds": 2.0, "cpu_seconds": 2.0, "peak_bytes": 2**20},
-        {"out": "data/pretrain/only_bleu", "seconds": 50.0, "cpu_seconds": 50.0, "peak_bytes": 1},
-        {"out": "elsewhere", "seconds": 7000.0, "cpu_seconds": 7000.0, "peak_bytes": 1},
-    ]
-    (full / ".work").mkdir()
-    (full / ".work" / "times.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"out": "da')
-    folders = Folders(**{field.name: Path("data") / field.name for field in fields(Folders)})
-    found = [(cost.stage, cost.seconds) for cost in costs(folders, ["all"])]
-    assert found == [("extract", 61.0), ("label bleu", 2.0)]
-
-
 def test_with_nothing_at_all_there_is_still_a_report(tmp_path: Path) -> None:
     page = make(tmp_path)
     assert page.count("Nothing was evaluated.") == 1
     assert "No training run was found." in page
     found = json.loads((tmp_path / "reports" / "metrics.json").read_text())
-    assert found == {"agreement": {}, "gain_of_pretraining": {}, "rows": {}, "seconds": {}}
+    assert found == {"agreement": {}, "gain_of_pretraining": {}, "rows": {}}
     assert not (tmp_path / "reports" / "plots" / "signals").exists()
     assert read_csv(tmp_path / "reports" / "plots" / "calibration.csv") == []
 

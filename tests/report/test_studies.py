@@ -1,4 +1,4 @@
-"""Studies: experiments that differ in one setting alone, their curves, sentences and page."""
+"""Studies: experiments that differ in only one setting, their curves, sentences and page."""
 
 import copy
 import csv
@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from pipeline.core.errors import InputError
-from pipeline.report.experiments import ablation, read_runs, studies
-from pipeline.report.studies import ablated, charts, drift, learning, page, seeds
+from pipeline.report.experiments import ablation, read_runs, settings, studies
+from pipeline.report.studies import page
+from pipeline.report.study_charts import ablated, charts, drift, learning, seeds
 
 PARAMS: dict[str, Any] = {
     "profile": "small",
@@ -128,6 +129,13 @@ def test_encoders_are_lines_of_one_chart() -> None:
     assert "bleurt/none from models/wmt goes from 45.0 at 0.5 to 42.0 at 0.8" in text
 
 
+def test_an_encoder_that_is_named_by_its_key_is_its_model() -> None:
+    by_key = {"profile": "p", "pretrain": {"encoder": "small"}, "profiles": {"p": {"models": {"small": "package:x"}}}}
+    assert settings(by_key)["pretrain.encoder"] == "package:x"
+    named = {"profile": "p", "pretrain": {"encoder": "models/wmt"}, "profiles": {"p": {"models": {"small": "x"}}}}
+    assert settings(named)["pretrain.encoder"] == "models/wmt"
+
+
 def test_settings_without_a_line_are_no_study() -> None:
     runs = read_runs(
         shown(from_encoder("a", "bert", 0.5, only_bleu=0.4), from_encoder("b", "bert", 0.8, only_rouge=0.3)), "x"
@@ -239,7 +247,7 @@ def test_named_values_stand_beside_each_other_and_not_on_an_axis() -> None:
 
 def test_experiments_that_differ_in_everything_are_no_study() -> None:
     runs = read_runs(shown(experiment("a", 0.5, 0.4)), "test")
-    assert "No two experiments differ in one setting alone." in page(runs, studies(runs))
+    assert "No two experiments differ in only one setting." in page(runs, studies(runs))
 
 
 @pytest.mark.parametrize("text", ["", '{"a": 1}', "[1]", '[{"rev": "a", "data": {"params": 1}}]'])

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.core.records import STATISTICS
 from pipeline.evaluate.agreement import agreement_rows, group_rows, left_out, measure
 from pipeline.evaluate.differences import compare
-from pipeline.report.views import STATISTICS, Benchmark, benchmarks
+from pipeline.report.views import Benchmark, benchmarks
 from pipeline.scoring.cli import output
 from pipeline.scoring.cli.output import Format
 
@@ -54,7 +55,7 @@ def render(found: Row, format: Format, width: int | None) -> str:
         )
         tables.append((title, _averages(mark)))
         if len(mark.language_pairs) > 1:
-            tables += [(f"{STATISTICS[name]} x 100 by language pair", _by_pair(mark, name)) for name in mark.cells]
+            tables += [(f"{STATISTICS[name]} x 100 by language pair", _by_pair(mark, name)) for name in mark.statistics]
         tables.append(("differences of the average, paired permutation test", _differences(mark, found)))
     notes = [f"left out of the averages: {text}" for text in found["left_out"]]
     notes += [f"{metric}: {text}" for metric, text in found["signatures"].items()]
@@ -64,7 +65,7 @@ def render(found: Row, format: Format, width: int | None) -> str:
 
 def _averages(mark: Benchmark) -> list[Row]:
     return [
-        {"metric": metric, **{STATISTICS[name]: _cell(mark, name, metric) for name in mark.cells}}
+        {"metric": metric, **{STATISTICS[name]: _cell(mark, name, metric) for name in mark.statistics}}
         for metric in mark.metrics
     ]
 
