@@ -62,7 +62,7 @@ class Layout:
 
 @params
 class Corpus:
-    """One corpus; what it does not say has the values below, each of which means "nothing special".
+    """One corpus; keys that params.yaml leaves out have the values of `collect.defaults.corpora`.
 
     `name`: unique; the column `corpus`. `layout`: a module of `pipeline.collect.layouts`. `parts`: where it lies (WMT18
     and WMT19 are published in two archives, ratings and texts). `language_pairs`: shell patterns such as "*-en"; a row
@@ -75,10 +75,10 @@ class Corpus:
     layout: str
     parts: tuple[Part, ...]
     split: Split
-    language_pairs: tuple[str, ...] = ("*",)
-    years: tuple[int, ...] = ()
-    test_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
-    scale: Positive | None = None
+    language_pairs: tuple[str, ...]
+    years: tuple[int, ...]
+    test_fraction: Annotated[float, Field(gt=0, le=1)] | None
+    scale: Positive | None
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:

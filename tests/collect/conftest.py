@@ -18,7 +18,10 @@ def corpus() -> Callable[..., Corpus]:
             "name": "c",
             "layout": layout,
             "parts": tuple(Part(path=str(path)) for path in paths),
+            "language_pairs": ("*",),
+            "years": (),
             "split": Split.TRAIN,
+            "test_fraction": None,
             "scale": {"own": 100.0, "webnlg": 3.0}.get(layout),
         }
         return Corpus(**{**fields, **changes})

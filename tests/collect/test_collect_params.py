@@ -1,12 +1,13 @@
 """The section `collect`: what it refuses."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from pipeline.collect.corpus import CollectParams, Corpus, Split
 from pipeline.core.errors import ParamsError
-from pipeline.core.params import from_mapping
+from pipeline.core.params import from_mapping, load_params
 
 CORPUS = {
     "name": "sample",
@@ -37,13 +38,24 @@ def test_a_good_section_loads() -> None:
     assert Path(corpus.parts[0].path).name == "ratings.tsv"
 
 
-def test_a_corpus_says_only_what_is_special() -> None:
-    short = {"name": "sample", "layout": "own", "parts": [{"path": "ratings.tsv"}], "split": "test"}
-    full = {**CORPUS, "split": "test", "test_fraction": None, "scale": None}
-    assert from_mapping(short, Corpus, "corpus") == from_mapping(full, Corpus, "corpus")
-    for key in short:
-        with pytest.raises(ParamsError, match=rf"^corpus\.{key}: missing\.$"):
-            from_mapping({name: value for name, value in short.items() if name != key}, Corpus, "corpus")
+def test_a_corpus_takes_what_it_leaves_out_from_the_defaults(tmp_path: Path) -> None:
+    short = {"name": "short", "layout": "own", "parts": [{"path": "ratings.tsv"}], "split": "test", "scale": 5}
+    defaults = {"language_pairs": ["*"], "years": [], "test_fraction": None, "scale": None}
+    document = {"profile": "one", "profiles": {"one": {"collect": {"corpora": [short, CORPUS]}}}}
+
+    def loaded(defaults: dict[str, object]) -> tuple[Corpus, ...]:
+        file = tmp_path / "params.yaml"
+        section = {**{key: value for key, value in SECTION.items() if key != "corpora"}, "defaults": defaults}
+        file.write_text(json.dumps({**document, "collect": section}), encoding="utf-8")  # JSON is YAML
+        return load_params(file, "collect", CollectParams).corpora
+
+    first, second = loaded({"corpora": defaults})
+    assert (first.language_pairs, first.years, first.test_fraction, first.scale) == (("*",), (), None, 5.0)
+    assert second == from_mapping(CORPUS, Corpus, "corpus")
+    with pytest.raises(ParamsError, match=r"collect\.corpora\[0\]\.years: missing\.$"):
+        loaded({"corpora": {key: value for key, value in defaults.items() if key != "years"}})
+    with pytest.raises(ParamsError, match=r"collect\.defaults\.sources: must be a mapping for the members of a list"):
+        loaded({"sources": {}})
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,10 @@ def read_ratings(place: Path, scale: float | None, split: str) -> list[Row]:
     name = place.name.split(".")[0] or "ratings"
     if not place.exists() and str(place) != STANDARD_INPUT:
         raise InputError("no such file or folder", file=place)
-    own = Corpus(name=name, layout="own", parts=(Part(path=str(place)),), split=Split.TEST, scale=scale)
+    own = Corpus(
+        name=name, layout="own", parts=(Part(path=str(place)),), split=Split.TEST,
+        language_pairs=("*",), years=(), test_fraction=None, scale=scale,
+    )  # fmt: skip
     loaded = cleaned(load(own), True, MAX_WORDS)
     if not loaded.ratings:
         raise InputError("holds no rating", file=place)
