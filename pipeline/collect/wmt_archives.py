@@ -121,7 +121,7 @@ def open_texts(index: FileIndex, year: int, language_pair: str) -> PairTexts | N
 
 
 def check_texts(loaded: Loaded, published: str, corpus: Corpus) -> None:
-    """An InputError if no rating is left because all lack their texts; some may lack them."""
+    """An InputError if all ratings were dropped because their texts are missing; a pair without texts is no error."""
     if not loaded.ratings and loaded.dropped[NO_TEXTS]:
         problem = f"holds ratings, but no system outputs that they rate; put {published} there"
         raise InputError(problem, file=corpus.parts[0].path)
