@@ -111,7 +111,10 @@ def with_defaults(section: dict[str, Any], where: str) -> dict[str, Any]:
     {'corpora': [{'years': [], 'name': 'wmt17'}]}
     """
     section = dict(section)
-    for key, values in section.pop("defaults", {}).items():
+    defaults = section.pop("defaults", {})
+    if not isinstance(defaults, dict):
+        raise ParamsError(f"{where}.defaults: must be a mapping, not {defaults!r}.")
+    for key, values in defaults.items():
         members = section.get(key)
         if not isinstance(members, list) or not isinstance(values, dict):
             raise ParamsError(f"{where}.defaults.{key}: must be a mapping for the members of a list {key}.")

@@ -43,7 +43,7 @@ def test_a_corpus_takes_what_it_leaves_out_from_the_defaults(tmp_path: Path) -> 
     defaults = {"language_pairs": ["*"], "years": [], "test_fraction": None, "scale": None}
     document = {"profile": "one", "profiles": {"one": {"collect": {"corpora": [short, CORPUS]}}}}
 
-    def loaded(defaults: dict[str, object]) -> tuple[Corpus, ...]:
+    def loaded(defaults: object) -> tuple[Corpus, ...]:
         file = tmp_path / "params.yaml"
         section = {**{key: value for key, value in SECTION.items() if key != "corpora"}, "defaults": defaults}
         file.write_text(json.dumps({**document, "collect": section}), encoding="utf-8")  # JSON is YAML
@@ -56,6 +56,8 @@ def test_a_corpus_takes_what_it_leaves_out_from_the_defaults(tmp_path: Path) -> 
         loaded({"corpora": {key: value for key, value in defaults.items() if key != "years"}})
     with pytest.raises(ParamsError, match=r"collect\.defaults\.sources: must be a mapping for the members of a list"):
         loaded({"sources": {}})
+    with pytest.raises(ParamsError, match=r"collect\.defaults: must be a mapping, not 3\.$"):
+        loaded(3)
 
 
 @pytest.mark.parametrize(
