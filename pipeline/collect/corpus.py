@@ -1,21 +1,34 @@
-"""The section `collect` of params.yaml: which corpora, in which layout, for which split."""
+"""A corpus of human ratings: the section `collect` of params.yaml, and the rows that a layout's module makes of it.
+
+A layout is how a corpus lies on disk. Each is a module of `pipeline.collect.layouts`, found by its name (law 3), with
+
+- `LAYOUT`, a `Layout`: what params.yaml may say of a corpus in this layout;
+- `load(corpus: Corpus) -> Loaded`: its ratings, in an order that is the same at every run.
+"""
 
 import enum
+import fnmatch
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Self
 
-from pipeline.core.errors import ParamsError
+from pydantic import Field, model_validator
 
+from pipeline.core import registry
+from pipeline.core.errors import InputError
+from pipeline.core.params import AtLeastOne, NotNegative, Positive, ShareBelowOne, params
+from pipeline.files.index import Part
+from pipeline.files.lines import number
 
-class Layout(enum.StrEnum):
-    """How a corpus lies on disk."""
+LAYOUTS = "pipeline.collect.layouts"
 
-    WMT_DASEG = "wmt_daseg"  # 2015 and 2016: DAseg.newstest{Y}.{human,reference,mt-system,source}.{lp}
-    WMT17 = "wmt17"  # DA-seglevel.csv and newstest2017 texts
-    WMT18 = "wmt18"  # ad-seg-scores-{lp}.csv and newstest2018 texts
-    WMT19 = "wmt19"  # the same of 2019
-    HUB = "hub"  # columns lp, src, mt, ref, score (z), raw, year: a hub name, or CSV or Parquet files
-    WEBNLG = "webnlg"  # WebNLG 2017 human evaluation
-    OWN = "own"  # CSV, TSV, JSONL or Parquet with columns reference, candidate, score
+ADEQUACY = "adequacy"
+"""The aspect that WMT's direct assessments judge, and that own files are taken to judge."""
+
+OTHER_PAIR = "language pair not chosen"
+NO_TEXTS = "no texts of the language pair"
+NO_REFERENCE = "no reference"
 
 
 class Split(enum.StrEnum):
@@ -29,115 +42,157 @@ class Split(enum.StrEnum):
 
 
 DIVIDED = (Split.BY_REFERENCE, Split.BY_INPUT, Split.BY_SYSTEM)
-"""Splits that part one corpus."""
-
-SCALED = (Layout.WEBNLG, Layout.OWN)
-"""Layouts whose ratings may be raw ones on a scale that params.yaml names."""
+"""Splits that divide one corpus between training and test."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """One place that a corpus lies in.
+class Layout:
+    """What params.yaml may say of a corpus in this layout.
 
-    `path`: a folder, a file, an archive (.tar.gz, .tgz, .zip), an http(s) URL of either, or the name of a hub data set
-    (layout hub; `owner/name@revision` pins it). `sha256`: of the file or archive; null skips the check, and for a URL
-    prints the sum to pin.
+    `raw`: its ratings may be raw ones, on a scale that params.yaml names. `standardised`: they may be standardised ones
+    (`scale: null`). `by_system`: every row names one system, so that the corpus can be split by system. `years`: it
+    holds several years, of which params.yaml chooses.
     """
 
-    path: str
-    sha256: str | None
+    raw: bool = False
+    standardised: bool = True
+    by_system: bool = False
+    years: bool = False
 
 
-@dataclass(frozen=True)
+@params
 class Corpus:
-    """One corpus.
+    """One corpus; keys that params.yaml leaves out have the values of `collect.defaults.corpora`.
 
-    `name`: unique; the column `corpus`. `parts`: where it lies; WMT18 and WMT19 are published in two archives, ratings
-    and texts. `language_pairs`: shell patterns such as "*-en", any of which must match; "*" takes rows without a pair
-    too. `years`: of the hub data set, empty for all; empty for other layouts. `test_fraction`: in (0, 1], where 1 tests
-    on everything; with `by_reference`, `by_input` and `by_system`, else null. `scale`: the highest raw rating (100 for
-    0-100), by which raw ratings are divided; null where ratings are standardised already.
+    `name`: unique; the column `corpus`. `layout`: a module of `pipeline.collect.layouts`. `parts`: where it lies (WMT18
+    and WMT19 are published in two archives, ratings and texts). `language_pairs`: shell patterns such as "*-en"; a row
+    is taken if its pair matches any of them, and "*" takes rows without a pair too. `years`: those to take; empty for
+    all. `test_fraction`: in (0, 1], of a split that divides the corpus; 1 tests on everything. `scale`: the highest raw
+    rating (100 for 0-100), by which ratings are divided; null if they are standardised already.
     """
 
     name: str
-    layout: Layout
+    layout: str
     parts: tuple[Part, ...]
+    split: Split
     language_pairs: tuple[str, ...]
     years: tuple[int, ...]
-    split: Split
-    test_fraction: float | None
-    scale: float | None
+    test_fraction: Annotated[float, Field(gt=0, le=1)] | None
+    scale: Positive | None
 
-    def __post_init__(self) -> None:
-        where = f"collect.corpora, {self.name!r}"
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
         if not self.name or "/" in self.name:
-            raise ParamsError(f"{where}: name must not be empty, nor hold a slash.")
-        if not self.parts or not self.language_pairs:
-            raise ParamsError(f"{where}: parts and language_pairs must not be empty.")
-        if self.years and self.layout is not Layout.HUB:
-            raise ParamsError(f"{where}: years must be empty, layout {self.layout.value} holds a single one.")
+            raise ValueError(f"name: must not be empty, nor hold a slash, but is {self.name!r}")
+        for key in ("parts", "language_pairs"):
+            if not getattr(self, key):
+                raise ValueError(f"{key}: must not be empty")
         if (self.split in DIVIDED) != (self.test_fraction is not None):
-            raise ParamsError(f"{where}: test_fraction belongs to split {', '.join(DIVIDED)}, and only to these.")
-        if self.test_fraction is not None and not 0 < self.test_fraction <= 1:
-            raise ParamsError(f"{where}: test_fraction must be in (0, 1], not {self.test_fraction}.")
-        if self.split is Split.BY_SYSTEM and self.layout not in SCALED:
-            raise ParamsError(f"{where}: split by_system is for layouts {', '.join(SCALED)}, which name one a row.")
-        self._check_scale(where)
+            raise ValueError(f"test_fraction: belongs to split {', '.join(DIVIDED)}, and only to these")
+        known = registry.names(LAYOUTS)
+        if self.layout not in known:
+            raise ValueError(f"layout: must be one of {', '.join(known)}, not {self.layout!r}")
+        self._fits_its_layout(registry.load(LAYOUTS, self.layout, "layout").LAYOUT)
+        return self
 
-    def _check_scale(self, where: str) -> None:
-        if self.scale is not None and self.layout not in SCALED:
-            raise ParamsError(f"{where}: scale must be null, ratings of layout {self.layout.value} are standardised.")
-        if self.layout is Layout.WEBNLG and self.scale is None:
-            raise ParamsError(f"{where}: scale must be a number for layout webnlg (3: it was rated from 1 to 3).")
-        if self.scale is not None and not self.scale > 0:
-            raise ParamsError(f"{where}: scale must be positive, not {self.scale}.")
+    def _fits_its_layout(self, layout: Layout) -> None:
+        if self.years and not layout.years:
+            raise ValueError(f"years: must be empty, layout {self.layout} holds a single one")
+        if self.split is Split.BY_SYSTEM and not layout.by_system:
+            able = [name for name, module in registry.load_all(LAYOUTS).items() if module.LAYOUT.by_system]
+            raise ValueError(f"split: by_system is for layouts {', '.join(able)}, which name a system in every row")
+        if self.scale is not None and not layout.raw:
+            raise ValueError(f"scale: must be null, ratings of layout {self.layout} are standardised")
+        if self.scale is None and not layout.standardised:
+            raise ValueError(f"scale: must be a number, ratings of layout {self.layout} are raw ones")
 
 
-@dataclass(frozen=True)
+@params
 class DriftParams:
-    """Skew of the training ratings towards low ones, of the test ratings towards high ones; at least 0, which is none.
+    """Skew of the training ratings towards low ones and of the test ratings towards high ones; 0 is none.
 
-    The paper's are 0, 0.5, 1, 1.5 and 3 (section 5.2). Validation rows are taken from the skewed training rows.
+    The paper's values are 0, 0.5, 1, 1.5 and 3 (section 5.2). Validation rows are taken from the skewed training rows.
     """
 
-    train_alpha: float
-    test_alpha: float
-
-    def __post_init__(self) -> None:
-        for name in ("train_alpha", "test_alpha"):
-            if getattr(self, name) < 0:
-                raise ParamsError(f"collect.drift.{name}: must be at least 0, not {getattr(self, name)}.")
+    train_alpha: NotNegative
+    test_alpha: NotNegative
 
 
-@dataclass(frozen=True)
+@params
 class CollectParams:
     """Section `collect`.
 
-    `without`: names of corpora that this run leaves out; training for one benchmark need not read the others.
-    `validation_fraction` (0-1, 1 excluded): share of the training rows that is held out. `max_words`: a row with a
-    longer reference or candidate is dropped, for some baselines take minutes on a text of thousands of words.
+    `without`: names of corpora that this run leaves out, because training for one benchmark need not read the others.
+    `validation_fraction`: share of the training rows that is held out. `max_words`: a row with a longer reference or
+    candidate is dropped, because some baselines take minutes on a text of thousands of words.
     `undo_character_references`: `&quot;` becomes the character that raters saw; a third of WMT17's rows hold such.
     """
 
     corpora: tuple[Corpus, ...]
     without: tuple[str, ...]
-    validation_fraction: float
-    max_words: int
+    validation_fraction: ShareBelowOne
+    max_words: AtLeastOne
     undo_character_references: bool
-    rows_per_shard: int
+    rows_per_shard: AtLeastOne
     drift: DriftParams
     seed: int
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
         names = [corpus.name for corpus in self.corpora]
         if not names or len(set(names)) < len(names):
-            raise ParamsError(f"collect.corpora: names must be there and unique, not {names}.")
+            raise ValueError(f"corpora: names must be there and unique, not {names}")
         unknown = sorted(set(self.without) - set(names))
         if unknown or len(set(self.without)) == len(names):
             wrong = f"not {', '.join(unknown)}" if unknown else "and not all of them"
-            raise ParamsError(f"collect.without: must name corpora of the profile ({', '.join(names)}), {wrong}.")
-        if not 0 <= self.validation_fraction < 1:
-            raise ParamsError(f"collect.validation_fraction: must be in [0, 1), not {self.validation_fraction}.")
-        for name in ("max_words", "rows_per_shard"):
-            if getattr(self, name) < 1:
-                raise ParamsError(f"collect.{name}: must be at least 1, not {getattr(self, name)}.")
+            raise ValueError(f"without: must name corpora of the profile ({', '.join(names)}), {wrong}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A row of `pipeline.core.records.RATINGS` (units there) before it has a corpus name and a split.
+
+    `key` is unique in its corpus; the row's rating_id is "<corpus>/<key>". `published`: (name, score) of the metrics
+    whose scores came with the rating, higher is better.
+    """
+
+    key: str
+    aspect: str
+    reference: str
+    other_references: tuple[str, ...]
+    candidate: str
+    source: str | None
+    language_pair: str | None
+    system: str | None
+    segment: str | None
+    year: int | None
+    raw: float | None
+    z: float | None
+    score: float
+    published: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A corpus's ratings, and how many were left out for which reason."""
+
+    ratings: list[Rating]
+    dropped: Counter[str]
+
+
+def is_chosen(language_pair: str | None, patterns: Sequence[str]) -> bool:
+    """Does any shell pattern match the pair? "*" takes rows without a pair too.
+
+    >>> is_chosen("de-en", ["*-en"]), is_chosen("en-de", ["*-en"]), is_chosen(None, ["*"])
+    (True, False, True)
+    """
+    return any(fnmatch.fnmatchcase(language_pair or "", pattern) for pattern in patterns)
+
+
+def number_on_scale(value: object, what: str, scale: float | None, file: str, line: int) -> float:
+    """`value` as a finite number; if there is a scale, from 0 to its end."""
+    found = number(value, what, file, line)
+    if scale is not None and not 0 <= found <= scale:
+        raise InputError(f"{what} lies outside the scale 0-{scale:g}", file=file, line=line, value=value)
+    return found

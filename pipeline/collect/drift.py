@@ -3,24 +3,28 @@
 The rows of a side are cut by rating into ten bins of equal size, from 1, the lowest, to 10. A row of bin B is kept with
 probability 1 / B^alpha for training and 1 / (11 - B)^alpha for the test, so that alpha 0 keeps everything.
 
-The paper does not say how ties are cut or how the draws are made. Here equal ratings stay in the order of the rows, and
-each row has one number of a generator of (seed, side), whatever alpha is: a larger alpha keeps a part of what a smaller
-one keeps, and the two sides do not depend on each other.
+The paper does not say how ties are cut or how the draws are made. Here equal ratings stay in the order of the rows.
+Each row has one random number, drawn from (seed, side) and the same for every alpha, so a larger alpha keeps a part of
+what a smaller one keeps, and the two sides do not depend on each other.
 """
 
 import enum
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy
 from numpy.typing import NDArray
 
+from pipeline.collect.corpus import CollectParams
+from pipeline.collect.splits import Entry
 from pipeline.core.seeds import generator
 
 BINS = 10
+DRIFT = "left out by drift"
 
 
 class Side(enum.StrEnum):
-    """What the rows are for: the values are those of the column `split`."""
+    """What rows are for, as the column `split` says it."""
 
     TRAIN = "train"
     TEST = "test"
@@ -57,3 +61,18 @@ def kept(ratings: Sequence[float], alpha: float, seed: int, side: Side) -> NDArr
     """
     draws = generator(seed, "drift", side.value).random(len(ratings))
     return numpy.flatnonzero(draws < keep_probabilities(ratings, alpha, side))
+
+
+def skew(entries: list[Entry], params: CollectParams, dropped: dict[str, Counter[str]]) -> None:
+    """Drop what the drift leaves out of the training rows and of the test rows, and count it.
+
+    Rows of all corpora are cut into bins together, by `score`, one aspect at a time.
+    """
+    for side, alpha in ((Side.TRAIN, params.drift.train_alpha), (Side.TEST, params.drift.test_alpha)):
+        for aspect in sorted({entry.rating.aspect for entry in entries}):
+            rows = [entry for entry in entries if entry.split == side.value and entry.rating.aspect == aspect]
+            stay = set(kept([entry.rating.score for entry in rows], alpha, params.seed, side).tolist())
+            for row, entry in enumerate(rows):
+                if row not in stay:
+                    entry.split = None
+                    dropped[entry.corpus][DRIFT] += 1

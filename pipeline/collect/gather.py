@@ -1,7 +1,7 @@
-"""Loads every corpus, has the rows divided and writes the one table of ratings with its accounts.
+"""Loads every corpus, divides the rows into splits and writes one table of ratings with its accounts (law 7).
 
-The order is the params' order of corpora and each corpus's own order of rows. All loads in seconds, so the unit of
-resume is the whole: the shards are written aside and moved in one step, and a killed run starts over.
+Corpora stand in the order of the params, and rows in the order of their corpus. Loading takes seconds, so the stage is
+not resumed by shards: they are written aside and moved in one step, and a killed run starts again.
 """
 
 import dataclasses
@@ -9,12 +9,12 @@ import html
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline.collect.corpus import CollectParams, Corpus, Layout
-from pipeline.collect.division import (
+from pipeline.collect.corpus import LAYOUTS, CollectParams, Corpus, Loaded, Rating
+from pipeline.collect.drift import skew
+from pipeline.collect.splits import (
     TEST,
     TRAIN,
     VALIDATION,
@@ -23,16 +23,8 @@ from pipeline.collect.division import (
     drop_leaks,
     entries_of,
     hold_out_validation,
-    skew,
 )
-from pipeline.collect.layouts.hub import load_hub
-from pipeline.collect.layouts.own import load_own
-from pipeline.collect.layouts.webnlg import load_webnlg
-from pipeline.collect.layouts.wmt17 import load_wmt17
-from pipeline.collect.layouts.wmt18 import load_wmt18
-from pipeline.collect.layouts.wmt_daseg import load_wmt_daseg
-from pipeline.collect.rating import Loaded, Rating
-from pipeline.core import work
+from pipeline.core import registry, work
 from pipeline.core.errors import InputError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
@@ -42,25 +34,24 @@ EMPTY = "the reference is empty"
 
 _REFERENCE = re.compile("&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);")
 
-LOADERS: dict[Layout, Callable[[Corpus], Loaded]] = {
-    Layout.WMT_DASEG: load_wmt_daseg,
-    Layout.WMT17: load_wmt17,
-    Layout.WMT18: lambda corpus: load_wmt18(corpus, 2018),
-    Layout.WMT19: lambda corpus: load_wmt18(corpus, 2019),
-    Layout.HUB: load_hub,
-    Layout.WEBNLG: load_webnlg,
-    Layout.OWN: load_own,
-}
+
+def load(corpus: Corpus) -> Loaded:
+    """The ratings of `corpus`, read by the module of its layout."""
+    loaded: Loaded = registry.load(LAYOUTS, corpus.layout, "layout").load(corpus)
+    return loaded
 
 
 def collect(params: CollectParams, out: Path) -> dict[str, Any]:
-    """Write OUT/part-*.parquet and OUT/counts.json, and return the counts."""
+    """Write OUT/part-*.parquet and OUT/counts.json, and return the counts.
+
+    A corpus of which no rating is left is an InputError.
+    """
     entries: list[Entry] = []
     dropped: dict[str, Counter[str]] = {}
     for corpus in params.corpora:
         if corpus.name in params.without:
             continue
-        loaded = cleaned(LOADERS[corpus.layout](corpus), params.undo_character_references, params.max_words)
+        loaded = cleaned(load(corpus), params.undo_character_references, params.max_words)
         dropped[corpus.name] = loaded.dropped
         if not loaded.ratings:
             reasons = f" ({_reasons(loaded.dropped)})" if loaded.dropped else ""
@@ -76,7 +67,10 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
 
 
 def cleaned(loaded: Loaded, undo_character_references: bool, max_words: int) -> Loaded:
-    """The rows as raters saw them, without those of which a text has more than `max_words` words; those are counted."""
+    """The ratings with texts as raters saw them.
+
+    A rating with an empty reference, or with a text of more than `max_words` words, is left out and counted.
+    """
     dropped = loaded.dropped.copy()
     kept = []
     for rating in map(_unescaped, loaded.ratings) if undo_character_references else loaded.ratings:
@@ -91,7 +85,7 @@ def cleaned(loaded: Loaded, undo_character_references: bool, max_words: int) -> 
 
 
 def _unescaped(rating: Rating) -> Rating:
-    """The rating with the characters that HTML's and XML's references in its texts stand for."""
+    """`rating` with the characters for which HTML's and XML's references in its texts stand."""
     return dataclasses.replace(
         rating,
         reference=unescaped(rating.reference),
@@ -102,10 +96,10 @@ def _unescaped(rating: Rating) -> Rating:
 
 
 def unescaped(text: str) -> str:
-    """`text` with its character references undone, those that end in a semicolon: `?a=1&copy=2` is an address.
+    """`text` with its character references undone, if they end in a semicolon: `?a=1&copy=2` is an address.
 
-    >>> unescaped("AT&amp;T &#39;s &quot;a&copy=b&quot;")
-    'AT&T \'s "a&copy=b"'
+    >>> unescaped("&quot;AT&amp;T&quot; &#228; a&copy=b")
+    '"AT&T" ä a&copy=b'
     """
     return _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
 

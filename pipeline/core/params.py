@@ -4,6 +4,8 @@ A stage's section is the union of two places that may not overlap: the top-level
 all profiles share) and `profiles.<profile>.<stage>` (sizes and sources). An unknown, missing, doubled or ill-typed key
 fails here, by name. A dotted section such as `label.bleu` is one part of a stage's section.
 
+A section may say in `defaults` what the members of one of its lists have for keys that they leave out.
+
 Models are named once, in `profiles.<profile>.models`, and referred to by their key there: a value of the type ModelName
 that is such a key stands for the model that it names, any other value is a model's name itself.
 
@@ -97,8 +99,27 @@ def load_params(file: Path, section: str, kind: type[T], without: Sequence[str] 
     Keys in `without` are passed over: parts of the section that belong to members and are read by themselves.
     """
     document = _read(file)
-    values = {key: value for key, value in _section(file, document, section).items() if key not in without}
+    whole = with_defaults(_section(file, document, section), f"{file}: {section}")
+    values = {key: value for key, value in whole.items() if key not in without}
     return from_mapping(values, kind, section, file=file, models=load_models(file))
+
+
+def with_defaults(section: dict[str, Any], where: str) -> dict[str, Any]:
+    """`section` without its key `defaults`: list -> what each mapping in that list has for the keys that it leaves out.
+
+    >>> with_defaults({"defaults": {"corpora": {"years": []}}, "corpora": [{"name": "wmt17"}]}, "collect")
+    {'corpora': [{'years': [], 'name': 'wmt17'}]}
+    """
+    section = dict(section)
+    defaults = section.pop("defaults", {})
+    if not isinstance(defaults, dict):
+        raise ParamsError(f"{where}.defaults: must be a mapping, not {defaults!r}.")
+    for key, values in defaults.items():
+        members = section.get(key)
+        if not isinstance(members, list) or not isinstance(values, dict):
+            raise ParamsError(f"{where}.defaults.{key}: must be a mapping for the members of a list {key}.")
+        section[key] = [{**values, **member} if isinstance(member, dict) else member for member in members]
+    return section
 
 
 def load_models(file: Path) -> dict[str, Any]:

@@ -5,23 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.collect.corpus import Corpus, Layout, Part, Split
+from pipeline.collect.corpus import Corpus, Split
+from pipeline.files.index import Part
 
 
 @pytest.fixture
 def corpus() -> Callable[..., Corpus]:
     """A training corpus of one or more paths; keywords replace its fields."""
 
-    def corpus_(layout: Layout, *paths: Path, **changes: object) -> Corpus:
+    def corpus_(layout: str, *paths: Path, **changes: object) -> Corpus:
         fields = {
             "name": "c",
             "layout": layout,
-            "parts": tuple(Part(str(path), None) for path in paths),
+            "parts": tuple(Part(path=str(path)) for path in paths),
             "language_pairs": ("*",),
             "years": (),
             "split": Split.TRAIN,
             "test_fraction": None,
-            "scale": {Layout.OWN: 100.0, Layout.WEBNLG: 3.0}.get(layout),
+            "scale": {"own": 100.0, "webnlg": 3.0}.get(layout),
         }
         return Corpus(**{**fields, **changes})
 

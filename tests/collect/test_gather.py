@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.collect.corpus import CollectParams, Corpus, DriftParams, Layout, Split
-from pipeline.collect.division import DRIFT, LEAK
+from pipeline.collect.corpus import CollectParams, Corpus, DriftParams, Split
+from pipeline.collect.drift import DRIFT
 from pipeline.collect.gather import EMPTY, TOO_LONG, collect
-from pipeline.collect.splits import normalised
+from pipeline.collect.splits import LEAK, normalised
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import list_shards, read_rows
@@ -22,7 +22,10 @@ Make = Callable[..., Corpus]
 
 
 def params(*corpora: Corpus, validation: float = 0.0, rows: int = 1000, undo: bool = False) -> CollectParams:
-    return CollectParams(corpora, (), validation, 512, undo, rows, DriftParams(0.0, 0.0), 1)
+    return CollectParams(
+        corpora=corpora, without=(), validation_fraction=validation, max_words=512, undo_character_references=undo,
+        rows_per_shard=rows, drift=DriftParams(train_alpha=0.0, test_alpha=0.0), seed=1,
+    )  # fmt: skip
 
 
 def own(write: Write, file: Path, *rows: tuple[str, str]) -> Path:
@@ -50,7 +53,7 @@ def test_training_rows_that_share_with_a_test_row_are_dropped_and_counted(
 ) -> None:
     train = own(write, tmp_path / "a.tsv", ("A cat.", "s1"), ("a  CAT.", "s2"), ("A dog.", "s3"), ("A hen.", "s4"))
     test = own(write, tmp_path / "b.tsv", ("A cat.", "s9"), ("An owl.", "S3"))
-    made = params(corpus(Layout.OWN, train, name="mine"), corpus(Layout.OWN, test, name="theirs", split=Split.TEST))
+    made = params(corpus("own", train, name="mine"), corpus("own", test, name="theirs", split=Split.TEST))
     counts = collect(made, tmp_path / "out")
     rows = list(read_rows(tmp_path / "out", RATINGS))
     assert [(row["rating_id"], row["split"]) for row in rows] == [
@@ -84,7 +87,7 @@ def test_training_rows_that_share_with_a_test_row_are_dropped_and_counted(
 
 def test_by_reference_splits_one_corpus_in_three(tmp_path: Path, write: Write, corpus: Make) -> None:
     file = own(write, tmp_path / "a.tsv", *[(f"Reference {number // 4}.", "") for number in range(80)])
-    made = params(corpus(Layout.OWN, file, split=Split.BY_REFERENCE, test_fraction=0.25), validation=0.2, rows=30)
+    made = params(corpus("own", file, split=Split.BY_REFERENCE, test_fraction=0.25), validation=0.2, rows=30)
     assert collect(made, tmp_path / "out")["by_split"] == {"train": 48, "validation": 12, "test": 20}
     rows = list(read_rows(tmp_path / "out", RATINGS))
     pairs = [("train", "validation"), ("train", "test"), ("validation", "test")]
@@ -94,8 +97,8 @@ def test_by_reference_splits_one_corpus_in_three(tmp_path: Path, write: Write, c
 
 
 def test_a_corpus_that_is_left_out_is_not_even_read(tmp_path: Path, write: Write, corpus: Make) -> None:
-    kept = corpus(Layout.OWN, own(write, tmp_path / "a.tsv", ("A cat.", "s1")), name="kept")
-    absent = corpus(Layout.OWN, tmp_path / "absent.tsv", name="absent")
+    kept = corpus("own", own(write, tmp_path / "a.tsv", ("A cat.", "s1")), name="kept")
+    absent = corpus("own", tmp_path / "absent.tsv", name="absent")
     counts = collect(dataclasses.replace(params(kept, absent), without=("absent",)), tmp_path / "out")
     assert list(counts["by_corpus"]) == ["kept"]
 
@@ -108,7 +111,7 @@ def test_drift_leaves_the_worst_rows_for_training_and_the_best_for_the_test(
         rows = [f"{name} {number}\tc\t{start + 2 * number}" for number in range(20)]
         files[name] = write(tmp_path / f"{name}.tsv", "\n".join(["reference\tcandidate\tscore", *rows]) + "\n")
     corpora = [
-        corpus(Layout.OWN, file, name=name, split=Split.TEST if name == "test" else Split.TRAIN)
+        corpus("own", file, name=name, split=Split.TEST if name == "test" else Split.TRAIN)
         for name, file in files.items()
     ]
     skewed = dataclasses.replace(params(*corpora), drift=DriftParams(train_alpha=1000.0, test_alpha=1000.0))
@@ -128,15 +131,15 @@ def test_drift_leaves_the_worst_rows_for_training_and_the_best_for_the_test(
 def test_too_little_to_split_is_said(tmp_path: Path, write: Write, corpus: Make) -> None:
     file = own(write, tmp_path / "a.tsv", *[("One.", "")] * 20)
     with pytest.raises(InputError, match=r"too few distinct references to set test_fraction apart: 0\.5\."):
-        collect(params(corpus(Layout.OWN, file, split=Split.BY_REFERENCE, test_fraction=0.5)), tmp_path / "out")
+        collect(params(corpus("own", file, split=Split.BY_REFERENCE, test_fraction=0.5)), tmp_path / "out")
     with pytest.raises(InputError, match=r"the 20 training rows have too few .* validation_fraction apart: 0\.1\."):
-        collect(params(corpus(Layout.OWN, file), validation=0.1), tmp_path / "out")
+        collect(params(corpus("own", file), validation=0.1), tmp_path / "out")
 
 
 def test_a_corpus_of_which_nothing_is_left_is_said(tmp_path: Path, write: Write, corpus: Make) -> None:
     file = own(write, tmp_path / "a.tsv", ("One.", ""))
     with pytest.raises(InputError, match=r"no rating of corpus c is left \(1 dropped: language pair not chosen\)"):
-        collect(params(corpus(Layout.OWN, file, language_pairs=("de-en",))), tmp_path / "out")
+        collect(params(corpus("own", file, language_pairs=("de-en",))), tmp_path / "out")
 
 
 def test_rows_with_long_texts_are_dropped_and_counted(tmp_path: Path, write: Write, corpus: Make) -> None:
@@ -147,7 +150,7 @@ def test_rows_with_long_texts_are_dropped_and_counted(tmp_path: Path, write: Wri
         for reference, others, candidate in rows
     ]
     file = write(tmp_path / "a.jsonl", "\n".join(lines) + "\n")
-    counts = collect(params(corpus(Layout.OWN, file)), tmp_path / "out")
+    counts = collect(params(corpus("own", file)), tmp_path / "out")
     assert (counts["rows_in"], counts["rows_out"], counts["dropped"]) == (4, 1, {TOO_LONG: 3})
     (row,) = read_rows(tmp_path / "out", RATINGS)
     assert (row["rating_id"], row["candidate"]) == ("c/1", fits)
@@ -160,7 +163,7 @@ def test_character_references_become_characters_on_request(tmp_path: Path, write
         (False, (row["reference"], ["A &lt; B"], "R&apos;s", "&#228;")),
         (True, ('"R&D"', ["A < B"], "R's", "ä")),
     ):
-        collect(params(corpus(Layout.OWN, file), undo=undo), tmp_path / "out")
+        collect(params(corpus("own", file), undo=undo), tmp_path / "out")
         (found,) = read_rows(tmp_path / "out", RATINGS)
         texts = tuple(found[name] for name in ("reference", "other_references", "candidate", "source"))
         assert texts == expected
@@ -175,7 +178,7 @@ def test_what_is_empty_without_its_references_is_dropped_and_addresses_stay(
         {"reference": address, "references": ["&#32;"], "candidate": "b"},
     ]
     file = write(tmp_path / "a.jsonl", "".join(json.dumps({**row, "score": 50}) + "\n" for row in rows))
-    counts = collect(params(corpus(Layout.OWN, file), undo=True), tmp_path / "out")
+    counts = collect(params(corpus("own", file), undo=True), tmp_path / "out")
     assert (counts["rows_in"], counts["dropped"]) == (2, {EMPTY: 1})
     (found,) = read_rows(tmp_path / "out", RATINGS)
     assert (found["reference"], found["other_references"]) == (address, [])
@@ -183,7 +186,7 @@ def test_what_is_empty_without_its_references_is_dropped_and_addresses_stay(
 
 def test_training_ratings_of_two_kinds_are_refused(tmp_path: Path, write: Write, corpus: Make) -> None:
     scaled, plain = (own(write, tmp_path / f"{n}.tsv", (f"A {n}.", f"s{n}"), (f"B {n}.", f"t{n}")) for n in (1, 2))
-    mine, theirs = corpus(Layout.OWN, scaled, name="mine"), corpus(Layout.OWN, plain, name="theirs", scale=None)
+    mine, theirs = corpus("own", scaled, name="mine"), corpus("own", plain, name="theirs", scale=None)
     with pytest.raises(ParamsError, match="ratings of adequacy are standardised in 'theirs' and on a scale in 'mine'"):
         collect(params(mine, theirs), tmp_path / "out")
     collect(params(mine, dataclasses.replace(theirs, split=Split.TEST)), tmp_path / "out")
@@ -193,18 +196,18 @@ def test_a_test_split_of_several_years_is_refused(tmp_path: Path, write: Write, 
     rows = "".join(f"de-en,s{year},m,r{year},0.5,50,{year}\n" for year in (2017, 2019, 2018))
     file = write(tmp_path / "a.csv", "lp,src,mt,ref,score,raw,year\n" + rows)
     with pytest.raises(ParamsError, match=r"^collect\.corpora, 'c': .* several years \(2017, 2018, 2019\); make each"):
-        collect(params(corpus(Layout.HUB, file, split=Split.TEST)), tmp_path / "out")
-    collect(params(corpus(Layout.HUB, file)), tmp_path / "train")
-    collect(params(corpus(Layout.HUB, file, split=Split.TEST, years=(2019,))), tmp_path / "test")
+        collect(params(corpus("hub", file, split=Split.TEST)), tmp_path / "out")
+    collect(params(corpus("hub", file)), tmp_path / "train")
+    collect(params(corpus("hub", file, split=Split.TEST, years=(2019,))), tmp_path / "test")
     assert [row["year"] for row in read_rows(tmp_path / "test", RATINGS)] == [2019]
 
 
 def test_real_data_of_all_years(tmp_path: Path, real_data: Path, corpus: Make) -> None:
     wmt, to_english = real_data / "wmt", {"language_pairs": ("*-en",)}
     made = params(
-        corpus(Layout.WMT_DASEG, wmt / "DAseg-wmt-newstest2015", name="wmt15", **to_english),
-        corpus(Layout.WMT_DASEG, wmt / "DAseg-wmt-newstest2016", name="wmt16", **to_english),
-        corpus(Layout.WMT17, wmt / "wmt17", name="wmt17", split=Split.TEST, **to_english),
+        corpus("wmt_daseg", wmt / "DAseg-wmt-newstest2015", name="wmt15", **to_english),
+        corpus("wmt_daseg", wmt / "DAseg-wmt-newstest2016", name="wmt16", **to_english),
+        corpus("wmt17", wmt / "wmt17", name="wmt17", split=Split.TEST, **to_english),
         validation=0.1,
     )
     counts = collect(made, tmp_path / "out")

@@ -6,7 +6,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.collect.rating import Rating
+from pipeline.collect.corpus import Rating
 from pipeline.collect.splits import components, hold_out, keys_of, normalised
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.collect.corpus import CollectParams, Corpus, Layout, Split
-from pipeline.collect.division import LEAK, SAME_TEXT, drop_leaks, entries_of, hold_out_validation
-from pipeline.collect.gather import LOADERS, collect
+from pipeline.collect.corpus import CollectParams, Corpus, Split
+from pipeline.collect.gather import collect, load
 from pipeline.collect.layouts.webnlg import ASPECTS
-from pipeline.collect.splits import hold_out_groups
+from pipeline.collect.splits import LEAK, SAME_TEXT, drop_leaks, entries_of, hold_out_groups, hold_out_validation
 from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ParamsError
-from pipeline.core.params import load_params
+from pipeline.core.params import from_mapping, load_params
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import read_rows
 
@@ -49,7 +48,7 @@ def webnlg(tmp_path: Path, write: Write, corpus: Make) -> Callable[[Split, float
     write(folder / "sample-ids.txt", "".join(f"{number}\n" for number in range(INPUTS)))
     write(folder / "gold-sample-reference0.lex", "".join(f"a{number} is b .\n" for number in range(INPUTS)))
     write(folder / "all_data_final_averaged.csv", HEADER + "".join(rows))
-    return lambda split, fraction: corpus(Layout.WEBNLG, folder, split=split, test_fraction=fraction)
+    return lambda split, fraction: corpus("webnlg", folder, split=split, test_fraction=fraction)
 
 
 def params(*corpora: Corpus, validation: float = 0.0) -> CollectParams:
@@ -59,7 +58,7 @@ def params(*corpora: Corpus, validation: float = 0.0) -> CollectParams:
 
 def divided(corpus: Corpus, what: str, validation: float = 0.0) -> dict[str | None, set[str]]:
     """Split -> the systems or segments of its rows."""
-    loaded = LOADERS[corpus.layout](corpus)
+    loaded = load(corpus)
     made = params(corpus, validation=validation)
     entries = entries_of(corpus, loaded, made.seed)
     drop_leaks(entries, made, {corpus.name: loaded.dropped})
@@ -128,7 +127,7 @@ def own(write: Write, file: Path, rows: list[tuple[str, str, str]]) -> Path:
 def test_a_text_that_a_tested_system_gave_too_is_not_trained_on(tmp_path: Path, write: Write, corpus: Make) -> None:
     rows = [("one", "1", "a"), ("one", " 1", "b"), ("two", "2", "a"), ("two", "3", "b"), ("six", "2", "b")]
     file = own(write, tmp_path / "a.tsv", rows)
-    counts = collect(params(corpus(Layout.OWN, file, split=Split.BY_SYSTEM, test_fraction=0.5)), tmp_path / "out")
+    counts = collect(params(corpus("own", file, split=Split.BY_SYSTEM, test_fraction=0.5)), tmp_path / "out")
     assert counts["dropped"] == {SAME_TEXT: 1}
     found = [(row["system"], row["split"], row["reference"]) for row in read_rows(tmp_path / "out", RATINGS)]
     tested = {system for system, split, _ in found if split == "test"}
@@ -141,9 +140,9 @@ def test_other_corpora_are_still_kept_apart(tmp_path: Path, write: Write, corpus
     mine = own(write, tmp_path / "a.tsv", [("one", "1", "a"), ("one", "2", "b"), ("two", "3", "a"), ("two", "4", "b")])
     theirs = own(write, tmp_path / "b.tsv", [("Two", "9", "c"), ("ten", "9", "c")])
     more = own(write, tmp_path / "c.tsv", [("ONE", "8", "d"), ("six", "8", "d")])
-    split = corpus(Layout.OWN, mine, name="mine", split=Split.BY_SYSTEM, test_fraction=0.5)
-    test = corpus(Layout.OWN, theirs, name="theirs", split=Split.TEST)
-    train = corpus(Layout.OWN, more, name="more")
+    split = corpus("own", mine, name="mine", split=Split.BY_SYSTEM, test_fraction=0.5)
+    test = corpus("own", theirs, name="theirs", split=Split.TEST)
+    train = corpus("own", more, name="more")
     counts = collect(params(split, test, train), tmp_path / "out")
     assert {name: part["dropped"] for name, part in counts["by_corpus"].items()} == {
         "mine": {LEAK: 1},  # "two", which theirs tests
@@ -170,7 +169,7 @@ def test_too_few_to_divide_is_said(
 def test_rows_without_a_system_cannot_be_split_by_it(tmp_path: Path, write: Write, corpus: Make) -> None:
     file = own(write, tmp_path / "a.tsv", [("one", "1", "a"), ("two", "2", "")])
     with pytest.raises(InputError, match=r"a\.tsv: split by_system needs a system in every row: '3'\."):
-        collect(params(corpus(Layout.OWN, file, split=Split.BY_SYSTEM, test_fraction=0.5)), tmp_path / "out")
+        collect(params(corpus("own", file, split=Split.BY_SYSTEM, test_fraction=0.5)), tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -178,20 +177,22 @@ def test_rows_without_a_system_cannot_be_split_by_it(tmp_path: Path, write: Writ
     [
         (
             {"test_fraction": None},
-            "test_fraction belongs to split by_reference, by_input, by_system, and only to these",
+            r"corpus\.test_fraction: belongs to split by_reference, by_input, by_system, and only to these\.",
         ),
-        ({"test_fraction": 0.0}, r"test_fraction must be in \(0, 1\], not 0\.0"),
+        ({"test_fraction": 0.0}, r"corpus\.test_fraction: must be above 0, not 0\.0"),
         (
-            {"layout": Layout.WMT17, "scale": None},
-            r"split by_system is for layouts webnlg, own, which name one a row\.",
+            {"layout": "wmt17", "scale": None},
+            r"corpus\.split: by_system is for layouts own, webnlg, which name a system in every row\.",
         ),
     ],
 )
 def test_bad_settings_are_refused(
     webnlg: Callable[[Split, float], Corpus], change: dict[str, Any], message: str
 ) -> None:
+    good = asdict(webnlg(Split.BY_SYSTEM, 0.5))
+    assert from_mapping(good, Corpus, "corpus") == webnlg(Split.BY_SYSTEM, 0.5)
     with pytest.raises(ParamsError, match=message):
-        replace(webnlg(Split.BY_SYSTEM, 0.5), **change)
+        from_mapping({**good, **change}, Corpus, "corpus")
 
 
 @given(
@@ -215,8 +216,8 @@ def test_groups_are_drawn_whole_by_count_and_whatever_the_order(
 
 
 def test_the_published_data_at_the_papers_sizes(real_data: Path, corpus: Make) -> None:
-    whole = corpus(Layout.WEBNLG, real_data / "webnlg2017", split=Split.BY_SYSTEM, test_fraction=1.0)
-    loaded = LOADERS[Layout.WEBNLG](whole)
+    whole = corpus("webnlg", real_data / "webnlg2017", split=Split.BY_SYSTEM, test_fraction=1.0)
+    loaded = load(whole)
     assert len({rating.system for rating in loaded.ratings}) == 9
     for train, fraction in PAPER_SYSTEMS.items():
         entries = entries_of(replace(whole, test_fraction=fraction), loaded, 1)

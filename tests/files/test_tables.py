@@ -1,6 +1,10 @@
 """CSV, TSV, JSONL, Parquet: rows with their lines, and every way to be malformed."""
 
 import gzip
+import io
+import os
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from pipeline.core.errors import InputError
-from pipeline.files.tables import read_table, table_files
+from pipeline.files.tables import Row, open_table, read_table, reference_texts, table_files
 
 Write = Callable[[Path, str], Path]
 
@@ -87,3 +91,77 @@ def test_files_of_a_place(tmp_path: Path, write: Write) -> None:
     assert table_files(files[1]) == [files[1]]
     with pytest.raises(InputError, match=r"d\.txt: must be one of \.csv, \.tsv, \.jsonl, \.parquet"):
         table_files(files[2])
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def test_a_file_of_another_name_is_read_by_its_first_bytes(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pyarrow.table({"x": ["1"], "y": ["2"]}), tmp_path / "a")
+    (tmp_path / "b.json").write_bytes(b'\xef\xbb\xbf\n{"x": "1", "y": "2"}\n')
+    (tmp_path / "c.txt").write_bytes(b"x\ty\n1\t2\n")
+    (tmp_path / "d").write_bytes(gzip.compress(b"x\ty\n1\t2\n"))
+    for name, line in (("a", 1), ("b.json", 2), ("c.txt", 2), ("d", 2)):
+        assert table_files(tmp_path / name) == [tmp_path / name]
+        assert list(read_table(tmp_path / name, ["x"])) == [(line, {"x": "1", "y": "2"})]
+
+
+def test_standard_input_and_pipes_are_tables_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(b'{"x": 1}\n'))
+    writer.start()
+    assert list(read_table(pipe, ["x"])) == [(1, {"x": 1})]
+    writer.join()
+    stdin(monkeypatch, b"candidate\treference\nc\tr\n")
+    assert list(read_table("-", ["candidate"])) == [(2, {"candidate": "c", "reference": "r"})]
+    stdin(monkeypatch, gzip.compress(b"r\tc\n"))
+    with open_table("-") as table:
+        assert (table.name, table.kind, table.bare) == ("standard input", ".tsv", True)
+        assert 2 * list(table.rows(["candidate"])) == 2 * [(1, {"reference": "r", "candidate": "c"})]
+        with pytest.raises(InputError, match=r"^standard input, line 1: the column is missing: 'score'\.$"):
+            list(table.rows(["score"]))
+
+
+def test_one_of_several_columns_may_be_required(tmp_path: Path, write: Write) -> None:
+    file = write(tmp_path / "a.jsonl", '{"x": 1}\n{"y": 2}\n{"z": 3}\n')
+    rows = read_table(file, [("x", "y")])
+    assert [next(rows), next(rows)] == [(1, {"x": 1}), (2, {"y": 2})]
+    with pytest.raises(InputError, match=r"a\.jsonl, line 3: the column is missing: 'x'\."):
+        next(rows)
+
+
+def test_half_a_surrogate_pair_is_found_in_every_cell(tmp_path: Path, write: Write) -> None:
+    for row in ('{"x": "a\\ud800"}', '{"x\\ud800": 1, "x": 1}', '{"x": {"y": ["\\ud800"]}}'):
+        with pytest.raises(InputError, match=r"a\.jsonl, line 1: not valid UTF-8: "):
+            list(read_table(write(tmp_path / "a.jsonl", row), ["x"]))
+    assert list(read_table(write(tmp_path / "a.jsonl", '{"x": "\\ud83d\\ude00"}'), ["x"])) == [(1, {"x": "😀"})]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"reference": "a"}, ["a"]),
+        ({"reference": ["a", ""]}, ["a", ""]),
+        ({"reference": '["a"]', "references": '["b", "c"]'}, ['["a"]', "b", "c"]),
+        ({"reference": None, "references": "[sic] b"}, ["[sic] b"]),
+        ({"references": []}, []),
+    ],
+)
+def test_references_are_a_text_or_a_list_of_texts(row: Row, expected: list[str]) -> None:
+    assert reference_texts(row, "a.csv", 1) == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"reference": 3}, "reference is not text: 3"),
+        ({"reference": ["a", 3]}, "reference is not text: 3"),
+        ({"references": "[3]"}, "references is not text: 3"),
+        ({"references": {"a": 1}}, r"references is not a list of texts: \{'a': 1\}"),
+    ],
+)
+def test_references_that_are_no_text_are_named(row: Row, message: str) -> None:
+    with pytest.raises(InputError, match=rf"^a\.csv, line 4: {message}\.$"):
+        reference_texts(row, "a.csv", 4)

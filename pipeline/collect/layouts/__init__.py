@@ -1,1 +1,1 @@
-"""The layouts that ratings are published in, one module each."""
+"""Layouts that ratings are published in, one module each; `pipeline.collect.corpus` says what a module offers."""

@@ -1,61 +1,82 @@
 """The hub's table of all years' direct assessments since 2017 (RicardoRei/wmt-da-human-evaluation), or a copy of it.
 
-Columns lp, src, mt, ref, score (the z-score), raw (0-100), year; annotators and domain are not kept. Systems are not
-named. The files are fetched with huggingface_hub and read here row by row rather than through the `datasets` package,
-whose CSV reader takes translations such as "None" and "NA" for missing ones and does not say which line is wrong.
-Rows without a reference or z-score are dropped and counted: nobody can mend them here.
+Columns lp, src, mt, ref, score (the z-score), raw (0-100) and year; annotators and domain are not kept. Systems are not
+named. Rows without a reference or a z-score are dropped and counted, because nobody can mend them here.
+
+A data set of the hub is read with the library `datasets`, all of its splits; a line number is that of a row. Of its CSV
+files only an empty cell is missing: a translation may well be "None" or "NA". A local copy is read as any other table,
+so that errors name its file and line.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pipeline.collect.corpus import Corpus, Part
-from pipeline.collect.layouts.own import text
-from pipeline.collect.rating import ADEQUACY, NO_REFERENCE, OTHER_PAIR, Loaded, Rating, chosen
+from pipeline.collect.corpus import (
+    ADEQUACY,
+    NO_REFERENCE,
+    OTHER_PAIR,
+    Corpus,
+    Layout,
+    Loaded,
+    Rating,
+    is_chosen,
+)
 from pipeline.core.errors import InputError
 from pipeline.files.fetch import local
+from pipeline.files.index import Part
 from pipeline.files.lines import number
-from pipeline.files.tables import Row, read_table, table_files
+from pipeline.files.tables import Row, read_table, require_columns, table_files, text
+
+if TYPE_CHECKING:
+    import datasets
+
+LAYOUT = Layout(years=True)
 
 COLUMNS = ("lp", "src", "mt", "ref", "score", "raw", "year")
 OTHER_YEAR = "year not chosen"
 NO_SCORE = "no standardised rating"
+BATCH_ROWS = 4096
+CSV = {"keep_default_na": False, "na_values": [""], "float_precision": "round_trip"}
+
+Rows = Iterator[tuple[int, Row]]
 
 
-def load_hub(corpus: Corpus) -> Loaded:
-    """Rows of the chosen pairs and years, in the order of files and lines."""
-    files = [file for part in corpus.parts for file in table_files(_place(part))]
+def load(corpus: Corpus) -> Loaded:
+    """Ratings of the chosen pairs and years, in the order of tables and lines."""
+    tables = [table for part in corpus.parts for table in _tables(part)]
     loaded = Loaded([], Counter())
-    for number_, file in enumerate(files, start=1):
-        prefix = f"{number_}/" if len(files) > 1 else ""
-        for line, row in read_table(file, COLUMNS):
-            reason = _reason_to_drop(row, corpus, file, line)
+    for number_, (name, rows) in enumerate(tables, start=1):
+        prefix = f"{number_}/" if len(tables) > 1 else ""
+        for line, row in rows:
+            reason = _reason_to_drop(row, corpus, name, line)
             if reason is None:
-                loaded.ratings.append(_rating(row, f"{prefix}{line}", file, line))
+                loaded.ratings.append(_rating(row, f"{prefix}{line}", name, line))
             else:
                 loaded.dropped[reason] += 1
     return loaded
 
 
-def _reason_to_drop(row: Row, corpus: Corpus, file: Path, line: int) -> str | None:
+def _reason_to_drop(row: Row, corpus: Corpus, file: str, line: int) -> str | None:
     year = _year(row, file, line)
     if corpus.years and year not in corpus.years:
         return OTHER_YEAR
-    if not chosen(text(row["lp"], "lp", file, line), corpus.language_pairs):
+    if not is_chosen(text(row["lp"], "lp", file, line), corpus.language_pairs):
         return OTHER_PAIR
     if not text(row["ref"], "ref", file, line):
         return NO_REFERENCE
     return NO_SCORE if row["score"] in (None, "") else None
 
 
-def _year(row: Row, file: Path, line: int) -> int:
+def _year(row: Row, file: str, line: int) -> int:
     year = number(row["year"], "year", file, line)
     if not (year.is_integer() and 0 < year < 10_000):
         raise InputError("year is not a year", file=file, line=line, value=row["year"])
     return int(year)
 
 
-def _rating(row: Row, key: str, file: Path, line: int) -> Rating:
+def _rating(row: Row, key: str, file: str, line: int) -> Rating:
     z = number(row["score"], "score", file, line)
     return Rating(
         key=key,
@@ -74,27 +95,41 @@ def _rating(row: Row, key: str, file: Path, line: int) -> Rating:
     )
 
 
-def _place(part: Part) -> Path:
-    """A local copy where the path exists or is a URL; else the data set of this name, fetched once."""
+def _tables(part: Part) -> list[tuple[str, Rows]]:
+    """Name and rows of each table: of a local copy if the path exists or is a URL, else of the hub's data set."""
     if Path(part.path).exists() or part.path.startswith(("http://", "https://", ".", "/", "~")):
-        return local(part.path, part.sha256)
+        files = table_files(local(part.path, part.sha256))
+        return [(str(file), read_table(file, COLUMNS)) for file in files]
     if part.sha256 is not None:
         advice = "is a data set of the hub, which has no SHA-256; give null, and pin it as owner/name@revision"
         raise InputError(advice, file=part.path, value=part.sha256)
     return _from_hub(part.path)
 
 
-def _from_hub(path: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+def _from_hub(path: str) -> list[tuple[str, Rows]]:
+    import datasets
+    from datasets.packaged_modules.csv.csv import CsvConfig
 
     name, _, revision = path.partition("@")
-    patterns = ["*.csv", "*.parquet"]
     try:
-        return Path(snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=patterns))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        builder = datasets.load_dataset_builder(name, revision=revision or None)
+        options = CSV if isinstance(builder.config, CsvConfig) else {}
+        found = datasets.load_dataset(name, revision=revision or None, **options)
+    except datasets.exceptions.DatasetNotFoundError as error:
+        raise InputError("is no local path, and no data set or revision of the hub", file=path) from error
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         raise InputError(
             f"neither a local path nor to be had from the hub ({type(error).__name__}); give a CSV or Parquet copy of "
             "the data set, or run where the hub can be reached",
             file=path,
         ) from error
+    return [(f"{path}, split {split}", _rows(table, f"{path}, split {split}")) for split, table in found.items()]
+
+
+def _rows(table: "datasets.Dataset", name: str) -> Rows:
+    require_columns(table.column_names, COLUMNS, name, 1)
+    line = 0
+    for batch in table.select_columns(list(COLUMNS)).iter(BATCH_ROWS):
+        for cells in zip(*(batch[column] for column in COLUMNS), strict=True):
+            line += 1
+            yield line, dict(zip(COLUMNS, cells, strict=True))

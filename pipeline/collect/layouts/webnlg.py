@@ -3,26 +3,25 @@
 `all_data_final_averaged.csv` has a row for each candidate: `mr` (the input triples), `team`, `text`, the mean ratings
 `fluency`, `grammar`, `semantics` from 1 to 3, and the scores `bleu`, `meteor`, `ter`. `MRs.txt`, `sample-ids.txt` and
 `gold-sample-reference{N}.lex` are parallel, one line an input, an empty line where an input has fewer references. A
-candidate makes one row for each aspect, rating_id "<corpus>/<id>/<aspect>"; `segment` is the input's id, `source` the
-triples, so that splits never share an input, unless a corpus is split by system.
+candidate makes one row for each aspect, rating_id "<corpus>/<id>/<aspect>". `segment` is the input's id and `source`
+its triples, so splits never share an input, unless a corpus is split by system.
 
-As in the paper, people's own texts (the team `webnlg`) and void predictions are left out, and counted: where a system
-gave nothing the file has an empty text, or "null" (168 rows of `vietnam`). What is left are 4,772 pairs of a candidate
-and a reference; the paper counts 4,677.
+As in the paper, texts that people wrote (the team `webnlg`) and void predictions are left out, and counted. A void
+prediction is an empty text or "null" (168 rows of `vietnam`). This leaves 4,772 pairs of a candidate and a reference;
+the paper counts 4,677.
 """
 
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.collect.corpus import Corpus
-from pipeline.collect.layouts.own import scaled_number, text
-from pipeline.collect.rating import OTHER_PAIR, Loaded, Rating, chosen
+from pipeline.collect.corpus import OTHER_PAIR, Corpus, Layout, Loaded, Rating, is_chosen, number_on_scale
 from pipeline.core.errors import InputError
 from pipeline.files.index import FileIndex, open_parts
 from pipeline.files.lines import check_same_length, number, read_lines
-from pipeline.files.tables import Row, read_table
+from pipeline.files.tables import Row, read_table, text
 
+LAYOUT = Layout(raw=True, standardised=False, by_system=True)
 ARCHIVES = r"webnlg[-_]?(20)?17.*"
 ASPECTS = ("fluency", "grammar", "semantics")
 RATED = "all_data_final_averaged.csv"
@@ -35,20 +34,20 @@ PUBLISHED = ("bleu", "meteor", "ter")
 
 @dataclass(frozen=True)
 class Input:
-    """One input: its id and its references, of which there is at least one."""
+    """One input: its id and its references, at least one."""
 
     segment: str
     references: tuple[str, ...]
 
 
-def load_webnlg(corpus: Corpus) -> Loaded:
-    """Three rows a system's candidate, in the order of the file; a `language_pairs` without "*" drops them all."""
+def load(corpus: Corpus) -> Loaded:
+    """Three ratings for each candidate, in the order of the file; `language_pairs` without "*" drops them all."""
     index = open_parts(corpus.parts, ARCHIVES)
     place = corpus.parts[0].path
     inputs = _read_inputs(index, place)
     file = _file(index, RATED, place)
     loaded = Loaded([], Counter())
-    assert corpus.scale is not None, "params hold webnlg to a scale"
+    assert corpus.scale is not None, "LAYOUT says that ratings are raw"
     ids: set[str] = set()
     for line, row in read_table(file, ("id", "mr", "team", "text", *ASPECTS, *PUBLISHED)):
         if row["id"] in ids:
@@ -64,8 +63,8 @@ def load_webnlg(corpus: Corpus) -> Loaded:
 
 
 def _reason(row: Row, corpus: Corpus) -> str | None:
-    """Why the candidate of `row` is left out."""
-    if not chosen(None, corpus.language_pairs):
+    """Why the candidate of `row` is left out; None if it is not."""
+    if not is_chosen(None, corpus.language_pairs):
         return OTHER_PAIR
     if row["team"] == PEOPLE:
         return NOT_A_SYSTEM
@@ -73,7 +72,7 @@ def _reason(row: Row, corpus: Corpus) -> str | None:
 
 
 def _published(row: Row, file: Path, line: int) -> tuple[tuple[str, float], ...]:
-    """What WebNLG published for a candidate: BLEU and METEOR, 0-1; TER, percent, lower is better, comes out negated."""
+    """The scores that WebNLG published for a candidate: BLEU and METEOR (0-1), and TER (percent), negated."""
     scores = {name: number(row[name], name, file, line) for name in PUBLISHED}
     return tuple({**scores, "ter": -scores["ter"]}.items())
 
@@ -85,7 +84,7 @@ def _ratings(row: Row, inputs: dict[str, Input], scale: float, file: Path, line:
     reference, *others = inputs[source].references
     candidate = text(row["text"], "text", file, line)
     published = _published(row, file, line)
-    raw = {aspect: scaled_number(row[aspect], aspect, scale, file, line) for aspect in ASPECTS}
+    raw = {aspect: number_on_scale(row[aspect], aspect, scale, str(file), line) for aspect in ASPECTS}
     return [
         Rating(
             key=f"{row['id']}/{aspect}",

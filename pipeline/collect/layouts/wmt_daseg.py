@@ -1,21 +1,21 @@
 """WMT 2015 and 2016: `DAseg.newstest{Y}.human.{lp}` beside `.reference.`, `.mt-system.` and `.source.`, parallel lines.
 
-A line of `human` is a z-score, the mean of standardised judgements; systems and raw scores are not published. Pairs of
-which the source file is missing are taken without a source.
+A line of `human` is a z-score, the mean of standardised judgements; systems and raw scores are not published. A pair
+whose source file is missing is taken without sources.
 """
 
 from collections import Counter
 
-from pipeline.collect.corpus import Corpus
-from pipeline.collect.rating import ADEQUACY, OTHER_PAIR, Loaded, Rating, chosen
+from pipeline.collect.corpus import ADEQUACY, OTHER_PAIR, Corpus, Layout, Loaded, Rating, is_chosen
 from pipeline.core.errors import InputError
 from pipeline.files.index import FileIndex, open_parts
 from pipeline.files.lines import check_same_length, number, read_lines
 
+LAYOUT = Layout()
 ARCHIVES = r"DAseg-wmt-newstest201[56]"
 
 
-def load_wmt_daseg(corpus: Corpus) -> Loaded:
+def load(corpus: Corpus) -> Loaded:
     """All chosen language pairs that are there, in the order of their names."""
     index = open_parts(corpus.parts, ARCHIVES)
     found = index.matching(r"DAseg\.newstest(\d{4})\.human\.([a-z]+-[a-z]+)")
@@ -38,7 +38,7 @@ def _load_pair(index: FileIndex, year: str, pair: str, corpus: Corpus, loaded: L
     human = files["human"]
     assert human is not None
     ratings = read_lines(human)
-    if not chosen(pair, corpus.language_pairs):
+    if not is_chosen(pair, corpus.language_pairs):
         loaded.dropped[OTHER_PAIR] += len(ratings)
         return
     texts = {}

@@ -86,11 +86,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read_ratings(place: Path, scale: float | None, split: str) -> list[Row]:
     """Rows of `pipeline.core.records.RATINGS`: all of an own file, or those of `split` that collect wrote."""
-    from pipeline.collect.corpus import Corpus, Layout, Part, Split
-    from pipeline.collect.gather import cleaned
-    from pipeline.collect.layouts.own import load_own
+    from pipeline.collect.corpus import Corpus, Split
+    from pipeline.collect.gather import cleaned, load
     from pipeline.core.records import RATINGS
     from pipeline.core.shards import read_rows
+    from pipeline.files.index import Part
+    from pipeline.files.lines import STANDARD_INPUT
 
     if place.is_dir() and any(place.glob("part-*.parquet")):
         rows = [row for row in read_rows(place, RATINGS) if row["split"] == split]
@@ -104,10 +105,13 @@ def read_ratings(place: Path, scale: float | None, split: str) -> list[Row]:
                 row["corpus"] = f"{row['corpus']} {row['year']}"
         return rows
     name = place.name.split(".")[0] or "ratings"
-    if not place.exists():
+    if not place.exists() and str(place) != STANDARD_INPUT:
         raise InputError("no such file or folder", file=place)
-    own = Corpus(name, Layout.OWN, (Part(str(place), None),), ("*",), (), Split.TEST, None, scale)
-    loaded = cleaned(load_own(own), True, MAX_WORDS)
+    own = Corpus(
+        name=name, layout="own", parts=(Part(path=str(place)),), split=Split.TEST,
+        language_pairs=("*",), years=(), test_fraction=None, scale=scale,
+    )  # fmt: skip
+    loaded = cleaned(load(own), True, MAX_WORDS)
     if not loaded.ratings:
         raise InputError("holds no rating", file=place)
     for reason, count in loaded.dropped.items():

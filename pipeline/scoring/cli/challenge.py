@@ -17,14 +17,13 @@ from typing import NamedTuple
 
 import numpy
 
-from pipeline.collect.layouts.own import text
 from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ModelError
 from pipeline.core.models import load_tokenizer, locate, usable_tokens
 from pipeline.core.runtime import run_main
 from pipeline.evaluate.metrics.counts import count_words
 from pipeline.evaluate.names import Baseline
-from pipeline.files.tables import read_table
+from pipeline.files.tables import read_table, text
 from pipeline.metric.checkpoint import load_metric
 from pipeline.metric.pairs import encode_pairs
 from pipeline.metric.prediction import outputs

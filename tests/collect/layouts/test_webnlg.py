@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.collect.corpus import Corpus, Layout
-from pipeline.collect.layouts.webnlg import NO_OUTPUT, NOT_A_SYSTEM, load_webnlg
+from pipeline.collect.corpus import Corpus
+from pipeline.collect.layouts.webnlg import NO_OUTPUT, NOT_A_SYSTEM, load
 from pipeline.core.errors import InputError
 
 Write = Callable[[Path, str], Path]
@@ -39,7 +39,7 @@ def folder(tmp_path: Path, write: Write) -> Path:
 
 
 def test_a_candidate_makes_a_row_for_each_aspect(folder: Path, corpus: Make) -> None:
-    ratings = load_webnlg(corpus(Layout.WEBNLG, folder)).ratings
+    ratings = load(corpus("webnlg", folder)).ratings
     assert len(ratings) == 6
     assert [(r.key, r.aspect, r.raw, r.score) for r in ratings[:3]] == [
         ("1/fluency", "fluency", 1.5, 0.5),
@@ -53,11 +53,11 @@ def test_a_candidate_makes_a_row_for_each_aspect(folder: Path, corpus: Make) -> 
 
 
 def test_peoples_own_texts_and_void_predictions_are_left_out_and_counted(folder: Path, corpus: Make) -> None:
-    assert load_webnlg(corpus(Layout.WEBNLG, folder)).dropped == {NOT_A_SYSTEM: 3, NO_OUTPUT: 6}
+    assert load(corpus("webnlg", folder)).dropped == {NOT_A_SYSTEM: 3, NO_OUTPUT: 6}
 
 
 def test_published_scores_come_along_and_higher_is_better(folder: Path, corpus: Make) -> None:
-    ratings = load_webnlg(corpus(Layout.WEBNLG, folder)).ratings
+    ratings = load(corpus("webnlg", folder)).ratings
     assert {rating.published for rating in ratings[:3]} == {(("bleu", 0.25), ("meteor", 0.5), ("ter", -90.5))}
 
 
@@ -86,17 +86,17 @@ def test_malformed_files_are_refused(
 ) -> None:
     write(folder / name, text)
     with pytest.raises(InputError, match=message):
-        load_webnlg(corpus(Layout.WEBNLG, folder))
+        load(corpus("webnlg", folder))
 
 
 def test_a_missing_file_is_named(folder: Path, corpus: Make) -> None:
     (folder / "MRs.txt").unlink()
     with pytest.raises(InputError, match=r"webnlg: this file is missing in it: 'MRs\.txt'\."):
-        load_webnlg(corpus(Layout.WEBNLG, folder))
+        load(corpus("webnlg", folder))
 
 
 def test_the_published_data(real_data: Path, corpus: Make) -> None:
-    loaded = load_webnlg(corpus(Layout.WEBNLG, real_data / "webnlg2017"))
+    loaded = load(corpus("webnlg", real_data / "webnlg2017"))
     ratings = loaded.ratings
     assert len(ratings) == 3 * (2230 - 223 - 193)
     assert loaded.dropped == {NOT_A_SYSTEM: 3 * 223, NO_OUTPUT: 3 * 193}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.collect.corpus import Corpus, Layout
-from pipeline.collect.layouts.wmt17 import load_wmt17
+from pipeline.collect.corpus import Corpus
+from pipeline.collect.layouts.wmt17 import load
 from pipeline.core.errors import InputError
 
 Write = Callable[[Path, str], Path]
@@ -55,7 +55,7 @@ def package(tmp_path: Path, write: Write) -> Path:
 
 
 def test_rows_join_ratings_and_texts(flat: Path, corpus: Make) -> None:
-    loaded = load_wmt17(corpus(Layout.WMT17, flat, language_pairs=("*-en",)))
+    loaded = load(corpus("wmt17", flat, language_pairs=("*-en",)))
     assert [(r.key, r.system, r.segment, r.reference, r.candidate, r.source, r.z) for r in loaded.ratings] == [
         ("de-en/2", "x.1", "2", "A dog.", "", "Ein Hund.", -0.5),
         ("de-en/3", "y.2+x.1", "1", "A cat.", "The cat.", "Eine Katze.", 1.5),
@@ -72,15 +72,15 @@ def test_rows_join_ratings_and_texts(flat: Path, corpus: Make) -> None:
 
 def test_the_official_package_gives_the_same_rows(flat: Path, tmp_path: Path, write: Write, corpus: Make) -> None:
     packed = package(tmp_path, write)
-    expected = load_wmt17(corpus(Layout.WMT17, flat))
+    expected = load(corpus("wmt17", flat))
     assert len(expected.ratings) == 3
-    assert load_wmt17(corpus(Layout.WMT17, packed)) == expected
-    assert load_wmt17(corpus(Layout.WMT17, tmp_path / "package")) == expected
+    assert load(corpus("wmt17", packed)) == expected
+    assert load(corpus("wmt17", tmp_path / "package")) == expected
 
 
 def test_a_segment_without_a_reference_is_dropped(flat: Path, write: Write, corpus: Make) -> None:
     write(flat / "references" / "newstest2017-deen-ref.en", "A cat.\nNO REFERENCE AVAILABLE\n")
-    loaded = load_wmt17(corpus(Layout.WMT17, flat))
+    loaded = load(corpus("wmt17", flat))
     assert (len(loaded.ratings), loaded.dropped["no reference"]) == (1, 3)
 
 
@@ -108,23 +108,23 @@ def test_malformed_files_are_refused(
 ) -> None:
     write(flat / name, text)
     with pytest.raises(InputError, match=message):
-        load_wmt17(corpus(Layout.WMT17, flat))
+        load(corpus("wmt17", flat))
 
 
 def test_missing_files_say_what_to_put_where(flat: Path, tmp_path: Path, write: Write, corpus: Make) -> None:
     only = write(tmp_path / "only" / "DA-seglevel.csv", RATINGS).parent
     with pytest.raises(InputError, match=r"only: holds ratings, but no system outputs.*put wmt17-metrics-task-package"):
-        load_wmt17(corpus(Layout.WMT17, only))
+        load(corpus("wmt17", only))
     (flat / "references" / "newstest2017-deen-ref.en").unlink()
     with pytest.raises(InputError, match=r"de-en: no reference file newstest2017-deen-ref\.en goes with"):
-        load_wmt17(corpus(Layout.WMT17, flat))
+        load(corpus("wmt17", flat))
     (flat / "DA-seglevel.csv").unlink()
     with pytest.raises(InputError, match=r"flat: holds no DA-seglevel\.csv; put wmt17-metrics-task-package\.tgz there"):
-        load_wmt17(corpus(Layout.WMT17, flat))
+        load(corpus("wmt17", flat))
 
 
 def test_the_published_data(real_data: Path, corpus: Make) -> None:
-    loaded = load_wmt17(corpus(Layout.WMT17, real_data / "wmt" / "wmt17", language_pairs=("*-en",)))
+    loaded = load(corpus("wmt17", real_data / "wmt" / "wmt17", language_pairs=("*-en",)))
     pairs = ("cs-en", "de-en", "fi-en", "lv-en", "ru-en", "tr-en", "zh-en")
     assert Counter(rating.language_pair for rating in loaded.ratings) == dict.fromkeys(pairs, 560)
     assert loaded.dropped == {"language pair not chosen": 1120}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.collect.corpus import Corpus, Layout
-from pipeline.collect.layouts.wmt_daseg import load_wmt_daseg
+from pipeline.collect.corpus import Corpus
+from pipeline.collect.layouts.wmt_daseg import load
 from pipeline.core.errors import InputError
 
 Write = Callable[[Path, str], Path]
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, write: Write) -> Path:
 
 
 def test_parallel_lines_become_rows(folder: Path, corpus: Make) -> None:
-    loaded = load_wmt_daseg(corpus(Layout.WMT_DASEG, folder))
+    loaded = load(corpus("wmt_daseg", folder))
     assert [(r.key, r.reference, r.candidate, r.source, r.z, r.score, r.raw) for r in loaded.ratings] == [
         ("de-en/1", "A cat.", "The cat.", "Eine Katze.", 0.5, 0.5, None),
         ("de-en/2", "A dog.", "", "Ein Hund.", -1.25, -1.25, None),
@@ -46,7 +46,7 @@ def test_parallel_lines_become_rows(folder: Path, corpus: Make) -> None:
 
 
 def test_other_pairs_are_counted(folder: Path, corpus: Make) -> None:
-    loaded = load_wmt_daseg(corpus(Layout.WMT_DASEG, folder, language_pairs=("*-en",)))
+    loaded = load(corpus("wmt_daseg", folder, language_pairs=("*-en",)))
     assert (len(loaded.ratings), loaded.dropped) == (2, {"language pair not chosen": 1})
 
 
@@ -56,8 +56,8 @@ def test_the_official_archive_gives_the_same_rows(folder: Path, tmp_path: Path, 
     place.parent.mkdir()
     with tarfile.open(place, "w:gz") as tar:
         tar.add(folder, arcname=folder.name)
-    packed = load_wmt_daseg(corpus(Layout.WMT_DASEG, place.parent if inside else place))
-    assert packed == load_wmt_daseg(corpus(Layout.WMT_DASEG, folder))
+    packed = load(corpus("wmt_daseg", place.parent if inside else place))
+    assert packed == load(corpus("wmt_daseg", folder))
 
 
 @pytest.mark.parametrize(
@@ -79,21 +79,21 @@ def test_malformed_files_are_refused(
     file = folder / f"{STEM}.{name}"
     file.unlink() if content is None else file.write_bytes(content)
     with pytest.raises(InputError, match=message):
-        load_wmt_daseg(corpus(Layout.WMT_DASEG, folder))
+        load(corpus("wmt_daseg", folder))
 
 
 def test_no_ratings_and_two_years_are_refused(folder: Path, tmp_path: Path, write: Write, corpus: Make) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"empty: holds no DAseg.*put DAseg-wmt-newstest2015\.tar\.gz"):
-        load_wmt_daseg(corpus(Layout.WMT_DASEG, tmp_path / "empty"))
+        load(corpus("wmt_daseg", tmp_path / "empty"))
     write(folder / "DAseg.newstest2016.human.de-en", "1\n")
     with pytest.raises(InputError, match="several years; make each a corpus of its own: '2015, 2016'"):
-        load_wmt_daseg(corpus(Layout.WMT_DASEG, folder))
+        load(corpus("wmt_daseg", folder))
 
 
 @pytest.mark.parametrize(("year", "per_pair"), [(2015, 500), (2016, 560)])
 def test_the_published_data(real_data: Path, corpus: Make, year: int, per_pair: int) -> None:
-    loaded = load_wmt_daseg(corpus(Layout.WMT_DASEG, real_data / "wmt" / f"DAseg-wmt-newstest{year}"))
+    loaded = load(corpus("wmt_daseg", real_data / "wmt" / f"DAseg-wmt-newstest{year}"))
     found = Counter(rating.language_pair for rating in loaded.ratings)
     assert found == dict.fromkeys(("cs-en", "de-en", "fi-en", "ru-en"), per_pair)
     if year == 2015:
