@@ -9,8 +9,8 @@ from pipeline.core.records import STATISTICS
 from pipeline.evaluate.agreement import agreement_rows, group_rows, left_out, measure
 from pipeline.evaluate.differences import compare
 from pipeline.report.views import Benchmark, benchmarks
-from pipeline.scoring.cli import output
-from pipeline.scoring.cli.output import Format
+from pipeline.scoring import output
+from pipeline.scoring.output import Format
 
 Row = dict[str, Any]
 
