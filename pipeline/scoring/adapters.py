@@ -1,4 +1,4 @@
-"""The metric in other frameworks: Hugging Face `evaluate` and torchmetrics. Neither is needed to import this module.
+"""The metric in other frameworks: Hugging Face `evaluate` and torchmetrics. This module needs neither to be imported.
 
 bleurt = EvaluateMetric()                                   # also inside evaluate.combine([bleurt, "sacrebleu"])
 bleurt.compute(predictions=["A cat."], references=["The cat."])        -> {"scores": [0.4], "score": 0.4, …}
@@ -22,8 +22,8 @@ References = Sequence[str | Sequence[str]]
 class EvaluateMetric:
     """What `evaluate.load` returns, as far as callers use it, without the library.
 
-    `settings` are BleurtScorer's. Predictions and references come with `compute`, or before it by `add` and
-    `add_batch`; references are texts, or lists of texts where there are several.
+    `settings` are BleurtScorer's. Predictions and references are given to `compute`, or before it to `add` and
+    `add_batch`. A reference is a text, or a list of texts if there are several.
     """
 
     name = "bleurt"
@@ -36,7 +36,7 @@ class EvaluateMetric:
         self._references: list[str | Sequence[str]] = []
 
     def add(self, *, prediction: Any = None, reference: Any = None, **named: Any) -> None:
-        """One more segment for the next `compute`; evaluate.combine calls the two `predictions` and `references`."""
+        """One more segment for the next `compute`; evaluate.combine names the two `predictions` and `references`."""
         one, other = named.pop("predictions", prediction), named.pop("references", reference)
         if named:
             raise TypeError(f"add() got an unexpected keyword argument {next(iter(named))!r}")
@@ -68,7 +68,7 @@ class EvaluateMetric:
 
 
 def _torch_metric() -> type:
-    """The class TorchMetric, made when it is first asked for."""
+    """Make the class TorchMetric; a BleurtError if torchmetrics is not installed."""
     try:
         base = importlib.import_module("torchmetrics").Metric
     except ImportError as error:
@@ -78,7 +78,7 @@ def _torch_metric() -> type:
     import torch
 
     class TorchMetric(base):  # type: ignore[misc, valid-type]
-        """Mean score over all segments; sums and counts add up over processes. `settings` are BleurtScorer's."""
+        """Mean score over all segments, also of several processes. `settings` are BleurtScorer's."""
 
         is_differentiable = False
         higher_is_better = True
@@ -91,7 +91,7 @@ def _torch_metric() -> type:
             self.add_state("segments", default=torch.tensor(0), dist_reduce_fx="sum")
 
         def update(self, preds: str | Sequence[str], target: str | References) -> None:
-            """Score candidates against references: one text each, or lists; a reference may be a list of texts."""
+            """Score candidates against references: two texts, or two lists; a reference may be a list of texts."""
             candidates = [preds] if isinstance(preds, str) else preds
             references: Any = [target] if isinstance(preds, str) else target
             scores = self.scorer.score(references, candidates)
@@ -99,7 +99,7 @@ def _torch_metric() -> type:
             self.segments += len(scores)
 
         def compute(self) -> torch.Tensor:
-            """Mean score of all segments, float32; NaN without any."""
+            """Mean score of all segments, float32; NaN if there is none."""
             mean: torch.Tensor = self.total / self.segments
             return mean.float()
 
@@ -108,7 +108,7 @@ def _torch_metric() -> type:
 
 
 def __getattr__(name: str) -> Any:
-    """`TorchMetric`, where torchmetrics is installed."""
+    """`TorchMetric`, made when it is first asked for."""
     if name != "TorchMetric":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals().setdefault(name, _torch_metric())

@@ -1,13 +1,16 @@
 """Which words cost a score: integrated gradients on the input embeddings (Sundararajan, Taly, Yan 2017).
 
-The score is followed along the straight line from a baseline, the same pair with every word piece replaced by [MASK]
-(or [PAD]), to the pair itself; a piece's attribution is its embedding's way along that line times the mean gradient on
-it. Special tokens, positions and segment types stay, so only words carry attribution, and the pieces of a word are
-summed. Completeness: all attributions sum to the score less the baseline's score. The mean is a Gauss-Legendre sum,
-refined until that holds to `TOLERANCE`; what is missing is reported as the gap.
+The score is followed along a straight line of embeddings. The line starts at a baseline, the same pair with [MASK] (or
+[PAD]) for every word piece, and ends at the pair itself. A piece's attribution is the step of its embedding from start
+to end, times the mean gradient of the score along the line. Special tokens, positions and segment types stay the same,
+so only words carry attribution. The pieces of a word are summed.
 
-An attribution is in the score's unit. A negative word cost score, against a pair in which nothing is known: that is a
-statement about this model, not about the sentence, and words share the credit for what they say together.
+Completeness: all attributions sum to score of the pair - score of the baseline. The mean gradient is a Gauss-Legendre
+sum, refined until completeness holds to `TOLERANCE`; the rest is reported as the gap.
+
+An attribution is in the score's unit. A negative one says that the word cost score, compared with a pair in which no
+word is known. This is a statement about the model, not about the sentence, and words share the credit for what they
+say together.
 """
 
 import enum
@@ -27,14 +30,14 @@ TOLERANCE = 0.005
 """Largest gap, in units of the score, at which refining stops."""
 
 MIN_STEPS, MAX_STEPS = 32, 256
-"""Points on the line: doubled from the first to the second until the gap is small."""
+"""Number of points on the line: it doubles from the first to the second until the gap is small."""
 
 BATCH_TOKENS = 2048
-"""Tokens that are differentiated at once; for speed and memory only."""
+"""Tokens of a batch of points. Speed and memory only."""
 
 
 class Baseline(enum.StrEnum):
-    """What stands in for every word piece at the start of the line."""
+    """What replaces every word piece at the start of the line."""
 
     MASK = "mask"
     PAD = "pad"
@@ -51,7 +54,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Attribution:
-    """The words of both sentences (what was cut off has none); all their values sum to `score - baseline - gap`."""
+    """The words of both sentences, without those that were cut off; their values sum to `score - baseline - gap`."""
 
     score: float
     baseline: float
@@ -62,7 +65,7 @@ class Attribution:
 
 
 def method(baseline: Baseline) -> str:
-    """The method's name, for the reader."""
+    """The method in words, for the reader."""
     return f"integrated gradients on the input embeddings, from the pair with [{baseline.value.upper()}] for every word"
 
 
@@ -75,7 +78,7 @@ def attribute(
     baseline: Baseline = Baseline.MASK,
     output: int = 0,
 ) -> Attribution:
-    """Attribution of output number `output` of `model`, in single precision, to the words of one pair.
+    """Attribute output number `output` of `model`, in single precision, to the words of one pair.
 
     The pair is cut to `max_tokens` as in scoring. A tokenizer without the token of `baseline` is a ParamsError.
     """
@@ -105,7 +108,7 @@ def attribute(
 
 @dataclass(frozen=True)
 class _Line:
-    """The way from `start` to `end`, both (1, T, D), with the inputs of `end`."""
+    """The line from `start` to `end`, embeddings (1, T, D), with the other inputs of the pair."""
 
     model: PreTrainedModel
     inputs: Mapping[str, torch.Tensor]
@@ -137,7 +140,7 @@ class _Line:
 
 @contextmanager
 def _embedding(model: PreTrainedModel, points: torch.Tensor) -> Iterator[None]:
-    """Inside, `points` stand in for what the word embeddings give, whatever the model does with the ids besides."""
+    """Inside, the model's word embeddings give `points` (B, T, D), whatever ids it is given."""
 
     def replace(module: torch.nn.Module, inputs: Any, found: torch.Tensor) -> torch.Tensor:
         return points
@@ -150,7 +153,7 @@ def _embedding(model: PreTrainedModel, points: torch.Tensor) -> Iterator[None]:
 
 
 def _refined(line: _Line, whole: float) -> tuple[torch.Tensor, int]:
-    """Attributions (1, T, D) that sum to `whole` within TOLERANCE, or the best of MAX_STEPS points."""
+    """Attributions (1, T, D) that sum to `whole` within TOLERANCE, or those of MAX_STEPS points; the number of points."""
     steps = MIN_STEPS
     while True:
         values = _integral(line, steps)
@@ -160,6 +163,7 @@ def _refined(line: _Line, whole: float) -> tuple[torch.Tensor, int]:
 
 
 def _integral(line: _Line, steps: int) -> torch.Tensor:
+    """Attributions (1, T, D) from gradients at `steps` points."""
     nodes, weights = numpy.polynomial.legendre.leggauss(steps)
     device, total = line.end.device, torch.zeros_like(line.end)
     size = max(1, BATCH_TOKENS // line.end.shape[1])
@@ -171,7 +175,10 @@ def _integral(line: _Line, steps: int) -> torch.Tensor:
 
 
 def _words(encoded: Any, side: int, kept: Sequence[int], pieces: numpy.ndarray) -> tuple[Word, ...]:
-    """Pieces of sentence `side` (0: reference, 1: candidate) summed into the tokenizer's words; `kept`: places."""
+    """The words of sentence `side` (0: reference, 1: candidate), each with the sum of its pieces.
+
+    `kept` are the places of the tokens that the model read, `pieces` their attributions.
+    """
     spans: dict[int, tuple[int, int, float]] = {}
     owners, words = encoded.sequence_ids(0), encoded.word_ids(0)
     for place, piece in zip(kept, pieces, strict=True):

@@ -1,7 +1,7 @@
 """A chunk of pairs made ready for the model: cleaned, each distinct pair once, in tokens, cut or in windows.
 
-A candidate with several references is several pairs of texts. Chunks are what is in memory of an input of any length,
-and what is sorted by length: large enough for batches with hardly any padding.
+A candidate with several references is several pairs of texts. An input of any length is read in chunks: only a few of
+them are in memory. Batches are made within a chunk, which is large enough for batches with hardly any padding.
 """
 
 import enum
@@ -24,7 +24,7 @@ CHUNK_CHARACTERS = 20_000_000
 
 
 class Long(enum.StrEnum):
-    """What happens to pairs of more tokens than the model reads."""
+    """What happens to a pair of more tokens than the model reads."""
 
     CUT = "cut"  # words from the end of the longer side are left out
     WINDOWS = "windows"  # scored in aligned windows, see `pipeline.scoring.windows`
@@ -32,7 +32,7 @@ class Long(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A candidate and its references, at least one, as they came in; the source is no part of the score."""
+    """A candidate and its references, at least one, as they were given; the source does not change the score."""
 
     references: tuple[str, ...]
     candidate: str
@@ -41,7 +41,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Part:
-    """A row of tokens that counts with `weight` towards the score of a pair of texts."""
+    """A row of tokens, and its weight in the score of its pair of texts."""
 
     row: int
     weight: int
@@ -51,9 +51,9 @@ class Part:
 class Chunk:
     """n pairs ready to score.
 
-    `encoded`: rows of tokens, of which those in `rows` are to be computed. `texts`: for each distinct pair of texts the
-    rows that make up its score; `truncated`: whether words were left out. `pairs`: for each pair its flag and its pairs
-    of texts, one for each reference.
+    `encoded`: rows of tokens; only those in `rows` are computed. `texts`: for each distinct pair of texts the rows that
+    make up its score. `truncated`: for each distinct pair of texts whether words were left out. `pairs`: for each pair
+    its flag, and the numbers of its pairs of texts, one for each reference.
     """
 
     encoded: EncodedPairs
@@ -66,7 +66,7 @@ class Chunk:
 def pairs_of(
     references: Sequence[str | Sequence[str]], candidates: Sequence[str], sources: Sequence[str] | None = None
 ) -> list[Pair]:
-    """Lists of texts as pairs; an InputError names the list and the entry, counted from 1, that is none.
+    """Lists of texts as pairs. An InputError names the list, and the entry, counted from 1, that is not a text.
 
     >>> pairs_of(["a", ["b", "c"]], ["d", "e"])[1]
     Pair(references=('b', 'c'), candidate='e', source=None)
@@ -97,7 +97,7 @@ def _text(value: object, name: str, place: int) -> str:
 
 
 def cut_chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    """`pairs` in order, in chunks of about CHUNK_PAIRS pairs of texts and at most CHUNK_CHARACTERS characters."""
+    """`pairs` in order, in chunks that end at CHUNK_PAIRS pairs of texts or at CHUNK_CHARACTERS characters."""
     chunk: list[Pair] = []
     texts = characters = 0
     for pair in pairs:
@@ -136,7 +136,7 @@ def _in_windows(
     wanted: list[tuple[Edge | None, tuple[int, ...]]],
     max_tokens: int,
 ) -> Chunk:
-    """The chunk with the windows of the texts that are too long behind the rows of all texts."""
+    """The chunk of `texts`: first a row for each of them, then rows for the windows of those that are too long."""
 
     def fits(reference: str, candidate: str) -> bool:
         return len(tokenizer(reference, candidate, verbose=False)["input_ids"]) <= max_tokens
@@ -161,11 +161,11 @@ def _encode(tokenizer: Any, texts: Sequence[tuple[str, str]], max_tokens: int) -
 
 
 def _mostly_unknown(encoded: EncodedPairs, unknown_id: int | None) -> NDArray[numpy.bool_]:
-    """Pairs whose candidate the tokenizer mostly does not know; none where the model does not number its segments."""
+    """For each pair: does the tokenizer not know most of the candidate? Never, if the model has no segment numbers."""
     if unknown_id is None or not encoded.typed:
         return numpy.zeros(len(encoded), bool)
     before = numpy.concatenate([[0], numpy.cumsum(encoded.ids == unknown_id)])
     first, last = encoded.starts[:-1] + encoded.seconds, encoded.starts[1:]
-    words = last - first - 1  # the separator at the end is none
+    words = last - first - 1  # without the separator at the end
     share: NDArray[numpy.bool_] = (before[last] - before[first]) > UNKNOWN_SHARE * words
     return share

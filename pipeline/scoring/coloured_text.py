@@ -1,8 +1,8 @@
 """Attributed words as coloured text: in a terminal, and as one HTML page that fetches nothing when it opens.
 
-Orange cost score, blue added to it; the darker, the more, on one scale for all pairs that are shown together. Without
-colour (NO_COLOR, a file, a pipe) the number stands behind the word. No text from the data reaches the terminal or the
-page as a command: control characters become a dot there, Jinja escapes everything here.
+Orange words cost score, blue words added to it; the darker, the more, on one scale for all pairs that are shown
+together. Without colour (NO_COLOR, a file, a pipe) the number stands behind the word. No text from the data reaches the
+terminal or the page as a command: in the terminal control characters become a dot, on the page Jinja escapes all texts.
 """
 
 import math
@@ -21,16 +21,15 @@ COST_COLOURS, GAIN_COLOURS = (230, 223, 216, 209, 202), (195, 153, 117, 81, 39)
 """Backgrounds of an ANSI terminal's 256 colours, faint to strong; the text on them is black."""
 
 LISTED_WORDS = 5
-"""Words that are named as the most expensive ones of a pair."""
+"""Most words of a pair that are named as those that cost most."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One explained pair. `line` counts from 1; `score`: the segment's, of all its references and windows.
+    """One explained pair. `line` counts from 1; `score` is the segment's, over all its references and windows.
 
-    `signals`: group -> column -> predicted value, empty where not kept.
-
-    `notes` say what else a reader should know.
+    `signals`: signal -> column -> predicted value; empty if the checkpoint keeps no head of pre-training. `notes` say
+    what else a reader should know.
     """
 
     line: int
@@ -44,14 +43,14 @@ class Panel:
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a sentence: a word with its value, or what stands between words (None)."""
+    """A part of a sentence: a word with its value, or text between words, whose value is None."""
 
     text: str
     value: float | None
 
 
 def pieces(text: str, words: "Sequence[Word]") -> list[Piece]:
-    """`text` cut at the bounds of `words`; nothing of it is lost.
+    """`text` cut at the bounds of `words`; the pieces together are all of it.
 
     >>> from pipeline.scoring.attribution import Word
     >>> pieces("a cat.", (Word(2, 5, -0.5),))
@@ -78,13 +77,13 @@ def sides(panel: Panel) -> list[tuple[str, list[Piece]]]:
 
 
 def scale(panels: Sequence[Panel]) -> float:
-    """The largest attribution in size of all words, which gets the strongest colour; 0 where there are none."""
+    """The largest absolute attribution of all words, which gets the strongest colour; 0 if there is no word."""
     words = [word for p in panels for word in (*p.attribution.reference, *p.attribution.candidate)]
     return max((abs(word.value) for word in words), default=0.0)
 
 
 def level(value: float | None, largest: float) -> int:
-    """Strength of a colour, 0 (none) to LEVELS, with the sign of `value`: a word below a tenth of `largest` has none.
+    """Strength of a colour, 0 (none) to LEVELS, with the sign of `value`; below a tenth of `largest` there is none.
 
     >>> level(-0.5, 0.5), level(0.2, 0.5), level(0.04, 0.5), level(None, 0.5)
     (-5, 2, 0, 0)
@@ -95,14 +94,14 @@ def level(value: float | None, largest: float) -> int:
 
 
 def costly(panel: Panel) -> list[tuple[str, str, float]]:
-    """(side, word, value) of the words that cost most, the most expensive first; only negative values."""
+    """(side, word, value) of the words that cost most, the most expensive first; only words with negative values."""
     words = [(name, piece.text, piece.value) for name, found in sides(panel) for piece in found]
     negative = [(name, text, value) for name, text, value in words if value is not None and value < 0]
     return sorted(negative, key=lambda entry: entry[2])[:LISTED_WORDS]
 
 
 def coloured(stream: TextIO) -> bool:
-    """May `stream` be coloured: a terminal that is not dumb, and NO_COLOR is not set (no-color.org)."""
+    """Whether `stream` may be coloured: it is a terminal, not a dumb one, and NO_COLOR is not set (no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -136,7 +135,7 @@ def completeness(found: "Attribution") -> str:
 
 
 def signal_lines(signals: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """One line for every group of pre-training signals.
+    """One line for every signal of pre-training.
 
     >>> signal_lines({"rouge": {"rouge_precision": 0.5, "rouge_recall": 0.25}})
     ['rouge: precision 0.50, recall 0.25']
@@ -148,12 +147,12 @@ def signal_lines(signals: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def column_name(group: str, column: str) -> str:
-    """A signal's column without its group, in words; a group's only column is its value."""
+    """A column of the signal `group` in words, without the signal's name; "value" if nothing else is left."""
     return column.removeprefix(group).strip("_").replace("_", " ") or "value"
 
 
 def plain(text: str) -> str:
-    """Text that cannot command a terminal: whatever is not printable becomes a dot."""
+    """Text that cannot command a terminal: every character that is not printable becomes a dot."""
     return "".join(character if character.isprintable() else "·" for character in text)
 
 

@@ -1,6 +1,6 @@
 """What a score depends on, in one line: equal signatures mean equal scores.
 
-Batch size, number of threads and order are not part of it, as they move a score by less than 1e-4 in single precision.
+Batch size, number of threads and order are not in it, as they change a score by less than 1e-4 in single precision.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ SCORING_FILES = (
     "config.json", "model*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.model",
     "*.spm", "special_tokens_map.json", "added_tokens.json",
 )  # fmt: skip
-"""Files of a checkpoint that its scores depend on; the head of pre-training is none of them."""
+"""Files of a checkpoint that its scores depend on; they do not depend on the kept head of pre-training."""
 
 SHOWN_DIGITS = 12
 """Hexadecimal digits of the checkpoint's hash in the one-line form."""
@@ -22,11 +22,12 @@ SHOWN_DIGITS = 12
 
 @dataclass(frozen=True)
 class Signature:
-    """How scores were made; `str()` gives the one-line form, `as_dict()` the whole.
+    """How scores were made; `str()` gives one line, `as_dict()` all of it.
 
-    `checkpoint`: SHA-256 of the files that scores depend on. `output`: which of the checkpoint's outputs. `version`: of
-    this package. `precision`: "float32" or "bf16". `references`: how several are combined, "max" or "mean". `long`:
-    what happens to pairs of more than `max_tokens` tokens, "cut" or "windows". `edges`: version of the edge policy.
+    `checkpoint`: SHA-256 of the files that scores depend on. `output`: name of the checkpoint's output that is the
+    score. `version`: of this package. `precision`: "float32" or "bf16". `references`: "max" or "mean" over several.
+    `long`: what happens to pairs of more than `max_tokens` tokens, "cut" or "windows". `edges`: version of the policy
+    for unusual texts.
     """
 
     checkpoint: str
@@ -39,7 +40,7 @@ class Signature:
     edges: str
 
     def __str__(self) -> str:
-        """`bleurt|checkpoint:0123456789ab|output:adequacy|version:…`."""
+        """One line: `bleurt|checkpoint:0123456789ab|output:adequacy|version:…`."""
         parts = {**asdict(self), "checkpoint": self.checkpoint[:SHOWN_DIGITS]}
         return "|".join(["bleurt", *(f"{name}:{value}" for name, value in parts.items())])
 
@@ -59,7 +60,7 @@ def checkpoint_hash(folder: Path) -> str:
 
 
 def package_version() -> str:
-    """Version of the installed package; "uninstalled" where it runs from its source alone."""
+    """Version of the installed package; "uninstalled" if it runs from its source without installation."""
     try:
         return importlib.metadata.version(PACKAGE)
     except importlib.metadata.PackageNotFoundError:

@@ -1,19 +1,19 @@
-"""The edge policy: what becomes of unusual texts. Its version is part of every signature.
+"""What becomes of unusual texts. The version of this policy is in every signature.
 
-No score is ever replaced: the model reads every pair, and pairs whose score needs a second look are flagged.
+No score is ever replaced: the model reads every pair, and a pair whose score needs a second look is flagged.
 
 | text | what happens |
 |---|---|
 | byte order mark, control characters, zero-width spaces | removed |
 | line breaks (LF, CR, CRLF, Unicode's), tabs, runs of white space | one space; none at the ends |
-| empty candidate, or nothing but the above | scored; flag `empty_candidate` |
+| candidate that is empty, or empty after removing these | scored; flag `empty_candidate` |
 | empty reference | scored, though the number says little; flag `empty_reference` |
 | both empty | scored, though the number says nothing; flag `both_empty` |
 | several references, some empty | the empty ones are left out |
 | candidate equal to a reference | scored, so not always the same number; flag `identical` |
-| candidate equal to the source, where a source is given | scored; flag `source_copy` |
-| emoji, other scripts | scored; flag `unknown_words` where the model knows less than half of the candidate's tokens |
-| half of a surrogate pair, or bytes that are no UTF-8 | refused, naming the line |
+| candidate equal to the source, if a source is given | scored; flag `source_copy` |
+| emoji, other scripts | scored; flag `unknown_words` if the model knows less than half of the candidate's tokens |
+| half of a surrogate pair, or bytes that are not UTF-8 | refused; the error names the line |
 """
 
 import enum
@@ -24,13 +24,13 @@ VERSION = "1"
 """Changes with every change to this policy."""
 
 UNKNOWN_SHARE = 0.5
-"""Share of a candidate's tokens above which they count as mostly unknown."""
+"""A candidate is flagged if a larger share of its tokens is unknown."""
 
 _REMOVED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200b\u2060\ufeff]")
 
 
 class Edge(enum.StrEnum):
-    """Why a score needs a second look; one flag a pair, the first that applies."""
+    """Why a score needs a second look; a pair has one flag, the first that applies."""
 
     BOTH_EMPTY = "both_empty"
     EMPTY_CANDIDATE = "empty_candidate"
@@ -50,7 +50,7 @@ def clean(text: str) -> str:
 
 
 def used_references(references: Sequence[str]) -> tuple[str, ...]:
-    """The cleaned references that are not empty, each once; one empty reference where there is no other.
+    """Those of the cleaned references that are not empty, each once; if all are empty, one empty reference.
 
     >>> used_references(["a", "", "b", "a"]), used_references(["", ""])
     (('a', 'b'), ('',))
@@ -59,7 +59,7 @@ def used_references(references: Sequence[str]) -> tuple[str, ...]:
 
 
 def edge(references: Sequence[str], candidate: str, source: str | None = None) -> Edge | None:
-    """The flag of a pair of cleaned texts; UNKNOWN_WORDS needs tokens and is not found here.
+    """The flag of a pair of cleaned texts. UNKNOWN_WORDS needs tokens, so it is not found here.
 
     >>> edge(["a b"], ""), edge(["a", "b"], "b", "b"), edge(["a"], "b", "b"), edge(["a"], "b")
     (<Edge.EMPTY_CANDIDATE: 'empty_candidate'>, <Edge.IDENTICAL: 'identical'>, <Edge.SOURCE_COPY: 'source_copy'>, None)

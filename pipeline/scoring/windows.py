@@ -1,12 +1,12 @@
-"""Texts longer than the encoder takes, as aligned windows: `--long windows`.
+"""Texts longer than the encoder reads, as aligned windows: `--long windows`. The paper has nothing like it.
 
 A pair that does not fit is cut in two, and its parts again, until every part fits. The reference is cut at the sentence
-end nearest to its middle, or at the middle word; the candidate where its words correspond, found by the longest common
-runs of words (difflib) and by proportion between them. A candidate that lacks half of the text so gets empty windows
-there, instead of windows that are shifted against the reference.
+end nearest to its middle, or at the middle word. The candidate is cut at the corresponding word: the longest common
+runs of words (difflib) correspond, and places between two runs correspond by proportion. So if a candidate lacks half
+of the text, its windows are empty there, and the others are not shifted against the reference.
 
-The pair's score is the mean over its windows, weighted by the words of the longer side: what is missing or invented
-weighs as much as what is translated.
+The pair's score is the mean over its windows, weighted by the words of the longer side, so that missing and invented
+text weighs as much as translated text.
 """
 
 import difflib
@@ -24,7 +24,7 @@ _SENTENCE_END = re.compile("[.!?…。！？।؟][\"'”’»)\\]]*$")
 
 @dataclass(frozen=True)
 class Window:
-    """Parts of a reference and of a candidate that belong together; `weight`: words of the longer one."""
+    """Parts of a reference and of a candidate that correspond; `weight` is the number of words of the longer one."""
 
     reference: str
     candidate: str
@@ -34,7 +34,7 @@ class Window:
 def windows(reference: str, candidate: str, fits: Callable[[str, str], bool]) -> list[Window]:
     """The pair in windows, in order; each passes `fits`, unless single words are too long.
 
-    Where one word of the reference faces too many, further words of the candidate face nothing.
+    If a single word of the reference faces too many words of the candidate, the later ones face an empty reference.
 
     >>> halves = windows("One two. Three four.", "One two. Three.", lambda r, c: len(r) + len(c) < 30)
     >>> [(window.reference, window.candidate, window.weight) for window in halves]
@@ -58,7 +58,7 @@ def windows(reference: str, candidate: str, fits: Callable[[str, str], bool]) ->
 
 
 class _Words:
-    """A text's words; scripts without spaces count every character as one."""
+    """A text's words; in scripts that are written without spaces every character is a word."""
 
     def __init__(self, whole: str) -> None:
         self._whole = whole
@@ -70,9 +70,10 @@ class _Words:
         return self._whole[self._spans[first][0] : self._spans[last - 1][1]] if first < last else ""
 
     def cut(self, first: int, last: int) -> int:
-        """The sentence end in the middle half of words first to last - 1 that is nearest to the middle, or the middle.
+        """Where to cut words first to last - 1: before the word whose number is returned.
 
-        The cut lies before the word that is returned, and leaves a word on either side.
+        That is the sentence end nearest to the middle, if one lies in the middle half, else the middle. At least one
+        word stays on either side.
         """
         middle, quarter = (first + last) // 2, (last - first) // 4
         ends = [
@@ -84,14 +85,14 @@ class _Words:
 
 
 def _anchors(left: _Words, right: _Words) -> list[tuple[int, int]]:
-    """Places of both texts that correspond, rising: ends of common runs of words, and of the texts."""
+    """Places of both texts that correspond, in order: both ends of common runs of words, and of the texts."""
     blocks = difflib.SequenceMatcher(None, left.words, right.words).get_matching_blocks()
     ends = [(block.a + step, block.b + step) for block in blocks for step in (0, block.size)]
     return [(0, 0), *ends, (len(left.words), len(right.words))]
 
 
 def _across(anchors: list[tuple[int, int]], place: int) -> int:
-    """Where `place` of the reference lies in the candidate: by proportion between the anchors around it."""
+    """The candidate's place for `place` of the reference, by proportion between the anchors around it."""
     after = min(bisect_right(anchors, place, key=lambda anchor: anchor[0]), len(anchors) - 1)
     (left, right), (next_left, next_right) = anchors[after - 1], anchors[after]
     if next_left == left:
