@@ -153,7 +153,7 @@ def _embedding(model: PreTrainedModel, points: torch.Tensor) -> Iterator[None]:
 
 
 def _refined(line: _Line, whole: float) -> tuple[torch.Tensor, int]:
-    """Attributions (1, T, D) that sum to `whole` within TOLERANCE, or those of MAX_STEPS points; the number of points."""
+    """Attributions (1, T, D) that sum to `whole` within TOLERANCE, or those of MAX_STEPS points; and how many."""
     steps = MIN_STEPS
     while True:
         values = _integral(line, steps)
