@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.core.errors import ParamsError
-from pipeline.scoring.cli import inputs
-from pipeline.scoring.cli.inputs import Segments
+from pipeline.scoring import inputs
+from pipeline.scoring.inputs import Segments
 
 if TYPE_CHECKING:
     from pipeline.scoring.scorer import BleurtScorer

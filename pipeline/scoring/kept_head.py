@@ -46,6 +46,11 @@ class Targets:
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of all tasks, in the order of the head's outputs."""
+        return tuple(column for task in self.tasks for column in task.columns)
+
 
 @dataclass(frozen=True)
 class Head:
@@ -64,21 +69,20 @@ def load_head(folder: Path) -> Head | None:
         weights = load_file(folder / HEADS)
         name = "classifier.out_proj" if "classifier.out_proj.weight" in weights else "classifier"  # as head_of
         weight, bias = (weights[f"{name}.{part}"].float().numpy() for part in ("weight", "bias"))
-        head = Head(weight, bias, read_targets(folder / TARGETS))
+        head = Head(weight, bias, read_targets(folder))
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{folder / HEADS}: holds no pre-training head that {TARGETS} describes.") from error
-    if not len(weight) == len(bias) == len(head.targets.mean):
+    if not len(weight) == len(bias) == len(head.targets.columns):
         raise ModelError(f"{folder / HEADS}: holds no pre-training head that {TARGETS} describes.")
     return head
 
 
-def read_targets(file: Path) -> Targets:
-    """What the head beside `file` predicts; a ValueError, KeyError or TypeError if the file does not say."""
-    read: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+def read_targets(folder: Path) -> Targets:
+    """What the head kept in `folder` predicts; a ValueError, KeyError or TypeError if its targets.json does not say."""
+    read: dict[str, Any] = json.loads((folder / TARGETS).read_text(encoding="utf-8"))
     tasks = tuple(Task(task["signal"], tuple(task["columns"]), task["loss"]) for task in read["tasks"])
     targets = Targets(tasks, tuple(map(float, read["mean"])), tuple(map(float, read["deviation"])))
-    columns = sum(len(task.columns) for task in tasks)
-    if not columns == len(targets.mean) == len(targets.deviation):
+    if not len(targets.columns) == len(targets.mean) == len(targets.deviation):
         raise ValueError("there are as many columns as means and deviations")
     return targets
 

@@ -13,7 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from pipeline.scoring.chunks import Pair
-from pipeline.scoring.cli.inputs import Segment, Segments
+from pipeline.scoring.inputs import Segment, Segments
 from pipeline.scoring.output import as_json, shown, written
 from pipeline.scoring.scorer import BleurtScorer, Scored
 from pipeline.scoring.signature import Signature

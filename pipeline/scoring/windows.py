@@ -10,16 +10,16 @@ text weighs as much as translated text.
 """
 
 import difflib
-import re
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_WORD = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # written without spaces
-    "|[^\\s\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
-)
-_SENTENCE_END = re.compile("[.!?…。！？।؟][\"'”’»)\\]]*$")
+import regex
+
+from pipeline.core.scripts import SPACELESS_CHARACTER
+
+_WORD = regex.compile(rf"{SPACELESS_CHARACTER}|(?:(?!{SPACELESS_CHARACTER})\S)+")
+_SENTENCE_END = regex.compile("[.!?…。！？।؟][\"'”’»)\\]]*$")
 
 
 @dataclass(frozen=True)

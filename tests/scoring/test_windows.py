@@ -62,6 +62,11 @@ def test_scripts_without_spaces_are_cut_between_characters() -> None:
     assert [(window.reference, window.candidate) for window in found] == [("猫坐在垫子上。",) * 2, ("狗跑了。",) * 2]
 
 
+def test_khmer_and_the_repetition_mark_are_cut_between_characters_too() -> None:
+    assert [window.weight for window in windows("ខ្មែរ", "人々", lambda r, c: True)] == [5]
+    assert [window.weight for window in windows("人々", "", lambda r, c: True)] == [2]
+
+
 def test_what_one_word_cannot_face_faces_nothing() -> None:
     assert windows("a", "b c d e f g h i", fits(5)) == [Window("a", "b c d e", 4), Window("", "f g h i", 4)]
 

@@ -31,8 +31,8 @@ from pipeline.scoring.arguments import (
     segments_of,
 )
 from pipeline.scoring.cli.familiar import Encoder, Familiar, Result, familiar_scores
-from pipeline.scoring.cli.inputs import Segment
 from pipeline.scoring.coloured_text import plain
+from pipeline.scoring.inputs import Segment
 from pipeline.scoring.output import Format
 from pipeline.statistics.system_tests import METHOD, Difference, Outcome, Settings, compare_scores, most_changed
 

@@ -28,7 +28,7 @@ from pipeline.scoring.arguments import (
     scorer_of,
     segments_of,
 )
-from pipeline.scoring.cli.inputs import Segment
+from pipeline.scoring.inputs import Segment
 from pipeline.scoring.output import check_destinations, written
 
 if TYPE_CHECKING:

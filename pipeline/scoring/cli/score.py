@@ -28,7 +28,7 @@ from pipeline.scoring.arguments import (
     scorer_of,
     segments_of,
 )
-from pipeline.scoring.cli.inputs import Segments
+from pipeline.scoring.inputs import Segments
 from pipeline.scoring.output import Format, as_json, check_destinations, written
 
 if TYPE_CHECKING:

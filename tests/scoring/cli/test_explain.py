@@ -22,8 +22,8 @@ from pipeline.scoring import coloured_text, kept_head
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.attribution import MAX_STEPS, TOLERANCE, Attribution, Baseline, Word, attribute
 from pipeline.scoring.cli import explain
-from pipeline.scoring.cli.inputs import Segment
 from pipeline.scoring.coloured_text import Panel
+from pipeline.scoring.inputs import Segment
 from pipeline.scoring.scorer import BleurtScorer
 
 NewCheckpoint = Callable[..., Path]
@@ -131,7 +131,7 @@ def test_classes_become_probabilities_and_regressions_are_unscaled(tmp_path: Pat
     entailment = ["entailment_entail", "entailment_contradict", "entailment_neutral"]
     columns = {"rouge": ["rouge_precision"], "entailment": entailment}
     write_targets(tmp_path, columns, [0.5, 0.0, 0.0, 0.0], [0.1, 1.0, 1.0, 1.0])
-    targets = kept_head.read_targets(tmp_path / TARGETS)
+    targets = kept_head.read_targets(tmp_path)
     found = kept_head.named_signals([2.0, math.log(6), math.log(3), 0.0], targets)
     assert list(found) == ["rouge", "entailment"]
     assert found["rouge"] == {"rouge_precision": pytest.approx(0.7)}

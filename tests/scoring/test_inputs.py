@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 
 from pipeline.core.errors import BleurtError
-from pipeline.scoring.cli import inputs
-from pipeline.scoring.cli.inputs import Segment
+from pipeline.scoring import inputs
+from pipeline.scoring.inputs import Segment
 
 
 def written(folder: Path, **contents: str | bytes) -> dict[str, str]:
