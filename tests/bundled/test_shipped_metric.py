@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.core.closure import ROOT
 from pipeline.scoring import BleurtScorer
-from pipeline.scoring.cli.challenge import Tally, checkpoint_score, pairwise_accuracy, read_items
+from pipeline.scoring.cli.challenge import ITEMS, Tally, checkpoint_score, pairwise_accuracy, read_items
 from pipeline.scoring.cli.selftest import check
 
 METRIC = ROOT / "models" / "bundled" / "metric"
@@ -17,7 +17,7 @@ def scorer() -> BleurtScorer:
 
 @pytest.fixture(scope="module")
 def tallies() -> dict[str, Tally]:
-    return pairwise_accuracy(checkpoint_score(str(METRIC)), read_items(ROOT / "tests" / "challenge" / "items.tsv"))
+    return pairwise_accuracy(checkpoint_score(str(METRIC)), read_items(ITEMS))
 
 
 def test_it_takes_at_most_50_megabytes() -> None:
@@ -25,7 +25,7 @@ def test_it_takes_at_most_50_megabytes() -> None:
 
 
 def test_the_code_beside_its_weights_is_the_projects() -> None:
-    assert (METRIC / "alignment.py").read_bytes() == (ROOT / "pipeline" / "model" / "alignment.py").read_bytes()
+    assert (METRIC / "alignment.py").read_bytes() == (ROOT / "pipeline" / "metric" / "alignment.py").read_bytes()
 
 
 def test_its_anchors_stand_in_order(scorer: BleurtScorer) -> None:

@@ -75,9 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise ParamsError(f"--ratings: there is no {arguments.ratings}; name a file of ratings or a collected folder.")
     pairs = pairs_of(arguments.ratings)[: arguments.pairs]
     checkpoint, threads = arguments.checkpoint or "bundled:metric", arguments.threads
-    found = bench(checkpoint, pairs, threads, arguments.rounds, arguments.memory_pairs)
+    training = {}
     if arguments.steps > 0 and any(arguments.ratings.glob("part-*.parquet")):
-        found["training"] = bench_training(arguments.params, arguments.ratings, arguments.steps)
+        training["training"] = bench_training(arguments.params, arguments.ratings, arguments.steps, threads)
+    found = bench(checkpoint, pairs, threads, arguments.rounds, arguments.memory_pairs) | training
     print(json.dumps(found, indent=1) if arguments.json else render(found))
     return 0
 
@@ -127,7 +128,7 @@ def bench(
     return found
 
 
-def bench_training(params: Path, folder: Path, steps: int) -> dict[str, float]:
+def bench_training(params: Path, folder: Path, steps: int, threads: int) -> dict[str, float]:
     """Median seconds of a fine-tuning step, and of a bare forward and backward pass over as many tokens."""
     import torch
 
@@ -139,6 +140,7 @@ def bench_training(params: Path, folder: Path, steps: int) -> dict[str, float]:
     from pipeline.pretrain.pretraining import PretrainParams
     from pipeline.scoring.costs import step_seconds
 
+    torch.set_num_threads(threads)
     tuning, encoder = load_params(params, "finetune", FinetuneParams), load_params(params, "pretrain", PretrainParams)
     model = new_metric(encoder.encoder, encoder.head, tuning.aspects, tuning.dropout, tuning.schedule.seed)
     model.to(runtime.device())

@@ -6,7 +6,7 @@ Training is the pipeline: `dvc repro` runs it from raw text and human ratings to
   dvc exp run -S profile=local                 # on real data in data/real
   dvc exp run -S 'variants=[all,none]'         # with and without pre-training; every key of params.yaml can be set
 
-Own ratings go into data/own/ and are named in params.yaml (README.md, "Your own data"). The metric is then in
+Your own ratings go into data/own/ and are named in params.yaml (docs/data.md). The metric is then in
 models/finetune/VARIANT:
 
   bleurt score -r ref.txt -t system.txt --checkpoint models/finetune/all
@@ -16,11 +16,11 @@ import argparse
 
 
 def add_arguments(_: argparse.ArgumentParser) -> None:
-    """It has none."""
+    """No flags."""
 
 
 def run(_: argparse.Namespace) -> int:
-    """Print how."""
+    """Print the text above, from its second paragraph."""
     assert __doc__ is not None
     print(__doc__.partition("\n\n")[2], end="")
     return 0
