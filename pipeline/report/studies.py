@@ -318,7 +318,12 @@ def main() -> None:
     parser.add_argument("--experiments", type=Path, help="output of dvc exp show --json; default: standard input")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    runs = read_runs(*_text(arguments.experiments))
+    write_studies(arguments.experiments, arguments.out)
+
+
+def write_studies(experiments: Path | None, out: Path) -> None:
+    """Read the file `experiments`, or standard input, and write page and points to the folder `out`."""
+    runs = read_runs(*_text(experiments))
     found, ablations = studies(runs), ablation(runs)
     rows: list[tuple[Any, ...]] = [
         (
@@ -346,9 +351,9 @@ def main() -> None:
             if cell[2] == name
         ]
     header = ("setting", "value", "corpus", "aspect", "metric", "kendall", "pearson")
-    write_csv(arguments.out / "studies.csv", header, rows)
-    write_text(arguments.out / "studies.html", page(runs, found, ablations))
-    print(f"studies: {len(runs)} experiments, {len(found) + bool(ablations)} studies: {arguments.out / 'studies.html'}")
+    write_csv(out / "studies.csv", header, rows)
+    write_text(out / "studies.html", page(runs, found, ablations))
+    print(f"studies: {len(runs)} experiments, {len(found) + bool(ablations)} studies: {out / 'studies.html'}")
 
 
 def _text(file: Path | None) -> tuple[str, str]:

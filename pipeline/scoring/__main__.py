@@ -2,7 +2,10 @@
 
   bleurt score -r ref.txt -t system.txt
 
-`bleurt --help` lists the subcommands. The flags of the original BLEURT work, also without the word `score`:
+`bleurt --help` lists the subcommands. A subcommand is a module of `pipeline/scoring/cli/`, found by its name: its
+docstring is its help and begins with the line "`bleurt NAME`: what it does.", `add_arguments(parser)` declares its
+flags, and `run(arguments)` does the work and returns the exit code. The flags of the original BLEURT work too, also
+without the word `score`:
 
   bleurt -candidate_file c.txt -reference_file r.txt -bleurt_checkpoint DIR -scores_file scores.txt
 
@@ -11,9 +14,9 @@ A user's mistake is one sentence on standard error and exit code 2.
 
 import argparse
 import importlib
-import importlib.util
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -21,29 +24,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.core import registry
 from pipeline.core.errors import BleurtError
+from pipeline.scoring import cli
 
-SUBCOMMANDS = {
-    "score": "score candidates against references",
-    "compare": "compare systems with confidence intervals and significance tests",
-    "explain": "which words cost the score",
-    "selftest": "check that scores do not depend on batch size, order, threads or device",
-    "benchmark": "agreement of a checkpoint with human ratings",
-    "train": "how to train a metric of one's own",
-}
-
-TRAINING = """\
-Training is the pipeline: `dvc repro` runs it from raw text and human ratings to a checkpoint and a report.
-
-  make repro                                   # environment, then the whole pipeline with the profile of params.yaml
-  dvc exp run -S profile=local                 # on real data in data/real
-  dvc exp run -S 'variants=[all,none]'         # with and without pre-training; every key of params.yaml can be set
-
-Own ratings go into data/own/ and are named in params.yaml (README.md, "Your own data"). The metric is then in
-models/finetune/VARIANT:
-
-  bleurt score -r ref.txt -t system.txt --checkpoint models/finetune/all
-"""
+DESCRIPTION = """Scores generated text against references, as people would rate it. The flags of the original BLEURT
+work without a subcommand: bleurt -candidate_file c.txt -reference_file r.txt"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BleurtError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # who reads our output has enough; nothing is left to say, also not at exit
+    except BrokenPipeError:  # the reader of our output has enough; nothing is left to say, also not at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:  # what no module answers for: a full disk under standard output or the temporary folder
@@ -77,8 +63,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def summaries() -> dict[str, str]:
+    """Subcommand -> what it does, from the first line of its module, which is not imported for that."""
+    found = {}
+    for name in registry.names(cli.__name__):
+        with Path(cli.__path__[0], f"{name}.py").open(encoding="utf-8") as lines:
+            summary = re.match(rf'"""`bleurt {name}`: (.+?)\.?("""|$)', lines.readline())
+        if summary is not None:
+            found[name] = summary[1]
+    return found
+
+
 def _terminated(number: int, _: object) -> None:
-    """Ends the program as an exception, so that temporary files are removed."""
+    """End the program by an exception, so that temporary files are removed."""
     sys.exit(128 + number)
 
 
@@ -92,34 +89,22 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser(wanted: str) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser with all subcommands, of which `wanted` alone knows its arguments, as its module alone is loaded."""
-    description = """Scores generated text against references, as people would rate it. The flags of the original
-    BLEURT work without a subcommand: bleurt -candidate_file c.txt -reference_file r.txt"""
-    parser = argparse.ArgumentParser("bleurt", description=description, allow_abbrev=False)
+    """The parser with all subcommands; only the module of `wanted` is imported, so only `wanted` gets its flags."""
+    parser = argparse.ArgumentParser("bleurt", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action=_Version)
     subparsers = parser.add_subparsers(metavar="SUBCOMMAND", required=True)
-    for name, summary in SUBCOMMANDS.items():
-        if name == "train":
-            layout = argparse.RawDescriptionHelpFormatter
-            train = subparsers.add_parser(name, help=summary, description=TRAINING, formatter_class=layout)
-            train.set_defaults(run=_train)
-        elif name == wanted:
-            _module(name).add_parser(subparsers)
-        else:
+    for name, summary in summaries().items():
+        if name != wanted:
             subparsers.add_parser(name, help=summary)
+            continue
+        module = importlib.import_module(f"{cli.__name__}.{name}")
+        layout = argparse.RawDescriptionHelpFormatter
+        command = subparsers.add_parser(
+            name, help=summary, description=module.__doc__, formatter_class=layout, allow_abbrev=False
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
     return parser, subparsers.choices
-
-
-def _module(name: str) -> Any:
-    module = f"pipeline.scoring.cli.{name}"
-    if importlib.util.find_spec(module) is None:
-        raise BleurtError(f"bleurt {name} is not part of this installation.")
-    return importlib.import_module(module)
-
-
-def _train(_: argparse.Namespace) -> int:
-    print(TRAINING, end="")
-    return 0
 
 
 class _Version(argparse.Action):

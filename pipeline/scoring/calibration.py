@@ -1,55 +1,51 @@
 """What a raw score means: where it stands among human-rated translations, and how sure a difference of two scores is.
 
-`calibration.json` lies in a checkpoint's folder and is made from rated rows, the checkpoint's validation ratings as a
-rule:
-
-  python -m pipeline.scoring.calibration --checkpoint models/bundled/metric --ratings data/collect --split validation
+`bleurt calibrate` makes `calibration.json`, in a checkpoint's folder, from rated rows, as a rule the checkpoint's
+validation ratings:
 
 - Percentiles: 0 to 100 of the metric's scores over the rated candidates.
 - Anchors: median scores of references against themselves, against another reference, and against nothing.
 - Range: lowest and highest score of all of these; scores outside it are possible and rare.
-- Slope k: P(A better than B) = 1 / (1 + exp(-k (score of A - score of B))), the logistic regression, without intercept,
-  of "people rated A higher" on the difference of the metric's scores, over all pairs of candidates of one reference
-  that people rated differently. Where no reference has two rated candidates, pairs of different references of one
-  corpus and language pair stand in, which people compare less surely (`pairs_of` says which were used). It is of
-  maximum likelihood (scipy), and null where there are no pairs at all.
+- Slope k: P(A better than B) = 1 / (1 + exp(-k (score of A - score of B))). This is the logistic regression, without
+  intercept, of "people rated A higher" on the difference of the metric's scores, by maximum likelihood (scipy). Its
+  pairs are all pairs of candidates of one reference that people rated differently. If no reference has two rated
+  candidates, they are pairs of different references of one corpus and language pair, which people compare less surely;
+  `pairs_of` says which were used. Without any pairs the slope is null.
 """
 
-import argparse
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
-from pipeline.core import runtime
-from pipeline.core.errors import InputError, ModelError
-
-if TYPE_CHECKING:
-    from pipeline.scoring.scorer import BleurtScorer
+from pipeline.core.errors import ModelError
 
 FILE = "calibration.json"
 PERCENTILES = 101
 ANCHOR_REFERENCES = 500
-"""References that anchors are measured on, at most."""
+"""Most references that anchors are measured on."""
 
 NEIGHBOURS = 50
-"""Rows that each row is paired with, at most, where pairs of different references stand in."""
+"""Most rows that each row is paired with; this matters if a group is a whole language pair."""
 
 STEEPEST = 50.0
-"""Bound of the slope, for differences in units of their root mean square: where the metric never errs it has none."""
+"""Bound of the slope, for differences in units of their root mean square. A metric that never errs would have none."""
 
 Vector = NDArray[numpy.float64]
+
+Score = Callable[[Sequence[str | Sequence[str]], Sequence[str]], Sequence[float]]
+"""References (a text, or a list of texts, for each candidate) and candidates -> scores, as `BleurtScorer.score`."""
 
 
 @dataclass(frozen=True)
 class Anchors:
-    """Median scores of references with three candidates."""
+    """Median scores of references against three candidates: themselves, another reference, nothing."""
 
     identical: float
     unrelated: float
@@ -60,7 +56,7 @@ class Anchors:
 class HumanScale:
     """The ratings behind it, as the metric is trained on them, higher is better: bounds, mean, standard deviation.
 
-    `raw_low` and `raw_high`: bounds on the judges' own scale, 0-100 in WMT, where it is known.
+    `raw_low` and `raw_high` are bounds on the judges' own scale, 0-100 in WMT; None if it is not known.
     """
 
     low: float
@@ -75,8 +71,8 @@ class HumanScale:
 class Calibration:
     """Meaning of a checkpoint's scores; `percentiles[p]` is the score that p% of `rows` rated candidates do not exceed.
 
-    `low` and `high` are the documented range, `slope` is k above, found on `pairs` pairs of one "reference", or of one
-    "language pair".
+    `low` and `high` are the documented range. `slope` is k above. It was found on `pairs` pairs, each of one
+    "reference" or of one "language pair", as `pairs_of` says.
     """
 
     percentiles: tuple[float, ...]
@@ -89,21 +85,21 @@ class Calibration:
     split: str
     rows: int
     pairs: int
-    pairs_of: str = "reference"  # as of files that do not say
+    pairs_of: str = "reference"  # what files mean that do not say
 
     def percentile(self, score: float) -> float:
-        """Share of human-rated candidates that score lower, 0 to 100, between percentiles by proportion."""
+        """Share of human-rated candidates that score lower, 0 to 100; linear between two percentiles."""
         return float(numpy.interp(score, self.percentiles, numpy.linspace(0, 100, len(self.percentiles))))
 
     def probability_better(self, difference: float) -> float | None:
-        """P(A better than B) of two candidates of one reference, from the score of A less that of B; None unknown."""
+        """P(A better than B) of two candidates of one reference, from score of A - score of B; None without a slope."""
         if self.slope is None:
             return None
         return 0.5 * (1 + math.tanh(0.5 * self.slope * difference))
 
 
 def load_calibration(folder: Path) -> Calibration | None:
-    """The calibration of the checkpoint in `folder`, None where it has none; a damaged one is a ModelError."""
+    """The calibration of the checkpoint in `folder`, or None if it has none; a damaged file is a ModelError."""
     try:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
         lists = {name: tuple(values[name]) for name in ("percentiles", "corpora")}
@@ -143,9 +139,9 @@ LANGUAGE_PAIR = ("corpus", "language_pair")
 def rated_pairs(
     rows: Sequence[dict[str, Any]], scores: Vector, within: Sequence[str] = SEGMENT
 ) -> tuple[Vector, NDArray[numpy.bool_]]:
-    """(score of A - score of B, people rated A higher) for pairs of rows with different ratings.
+    """For pairs of rows with different ratings: score of A - score of B, and whether people rated A higher.
 
-    Both rows of a pair agree in the columns `within`; a row is paired with at most NEIGHBOURS that follow it.
+    Both rows of a pair agree in the columns `within`. A row is paired with at most NEIGHBOURS rows that follow it.
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
@@ -162,15 +158,15 @@ def rated_pairs(
     return numpy.concatenate(differences), numpy.concatenate(better)
 
 
-def calibrate(scorer: "BleurtScorer", rows: Sequence[dict[str, Any]], split: str) -> Calibration:
-    """The calibration of `scorer` on rated `rows` (records.RATINGS), at least one."""
+def calibrate(score: Score, rows: Sequence[dict[str, Any]], split: str) -> Calibration:
+    """The calibration of the scores that `score` gives, on rated `rows` (records.RATINGS), at least one."""
     human = numpy.array([row["score"] for row in rows])
     references = [[row["reference"], *row["other_references"]] for row in rows]
-    scores = numpy.array(scorer.score(references, [row["candidate"] for row in rows]))
+    scores = numpy.array(score(references, [row["candidate"] for row in rows]))
     pairs_of, (differences, better) = "reference", rated_pairs(rows, scores)
     if not len(differences):
         pairs_of, (differences, better) = "language pair", rated_pairs(rows, scores, LANGUAGE_PAIR)
-    anchors = _anchors(scorer, list(dict.fromkeys(row["reference"] for row in rows))[:ANCHOR_REFERENCES])
+    anchors = _anchors(score, list(dict.fromkeys(row["reference"] for row in rows))[:ANCHOR_REFERENCES])
     raw = [row["raw"] for row in rows if row["raw"] is not None]
     seen = [*scores.tolist(), *asdict(anchors).values()]
     return Calibration(
@@ -191,36 +187,8 @@ def calibrate(scorer: "BleurtScorer", rows: Sequence[dict[str, Any]], split: str
     )
 
 
-def _anchors(scorer: "BleurtScorer", references: list[str]) -> Anchors:
+def _anchors(score: Score, references: list[str]) -> Anchors:
+    """Another reference is the one half of the list away."""
     others = references[len(references) // 2 :] + references[: len(references) // 2]
     candidates = (references, others, [""] * len(references))
-    return Anchors(*(float(numpy.median(scorer.score(references, texts))) for texts in candidates))
-
-
-def main() -> None:
-    """Write the calibration of a checkpoint into its folder."""
-    parser = argparse.ArgumentParser(description="Calibrate a checkpoint on rated rows.")
-    parser.add_argument("--checkpoint", required=True, type=Path)
-    parser.add_argument("--ratings", required=True, type=Path, help="folder of the stage collect")
-    parser.add_argument("--split", default="validation")
-    arguments = parser.parse_args()
-
-    from pipeline.core.records import RATINGS
-    from pipeline.core.shards import read_rows, replacing
-    from pipeline.scoring.scorer import BleurtScorer
-
-    scorer = BleurtScorer(str(arguments.checkpoint))
-    rows = [
-        row
-        for row in read_rows(arguments.ratings, RATINGS)
-        if row["split"] == arguments.split and row["aspect"] == scorer.output
-    ]
-    if not rows:
-        raise InputError(f"no rated row of {scorer.output}", file=arguments.ratings, value=arguments.split)
-    found = calibrate(scorer, rows, arguments.split)
-    with replacing(scorer.checkpoint / FILE) as temporary:
-        temporary.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    runtime.run_main(main)
+    return Anchors(*(float(numpy.median(score(references, texts))) for texts in candidates))

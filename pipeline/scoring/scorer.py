@@ -6,9 +6,9 @@
 >>> print(scorer.signature())                                                                      # doctest: +SKIP
 bleurt|checkpoint:3f1c…|output:adequacy|version:0.2.0|precision:float32|max_tokens:128|references:max|long:cut|edges:1
 
-Pairs are scored in chunks: each distinct pair once, in batches of similar length under a budget of tokens, while the
-next chunk is being tokenised. A scorer may be used from several threads. What becomes of unusual texts stands in
-`pipeline.scoring.unusual_texts`, what a score means in `pipeline.scoring.calibration`.
+Pairs are scored in chunks: each distinct pair once, in batches of similar length under a budget of tokens. Meanwhile
+the next chunk is tokenised. Several threads may use one scorer. `pipeline.scoring.unusual_texts` says what becomes of
+unusual texts, `pipeline.scoring.calibration` what a score means.
 """
 
 import enum
@@ -25,23 +25,19 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from pipeline.core import runtime
-from pipeline.core.batches import token_batches
 from pipeline.core.errors import ModelError, ParamsError
-from pipeline.core.models import check_max_tokens, load_tokenizer, locate, usable_tokens
+from pipeline.core.models import load_tokenizer, locate
 from pipeline.metric.checkpoint import load_metric
-from pipeline.scoring import unusual_texts as edges
+from pipeline.metric.prediction import BATCH_TOKENS, Replicas, check_device, precision_on, readable_tokens
 from pipeline.scoring.calibration import load_calibration
 from pipeline.scoring.chunks import Chunk, Long, Pair, Part, cut_chunks, pairs_of, prepare
-from pipeline.scoring.devices import BATCH_TOKENS, Replicas, check_device, precision_on
 from pipeline.scoring.signature import Signature, checkpoint_hash, package_version
+from pipeline.scoring.unusual_texts import VERSION as EDGES_VERSION
 
 DEFAULT_CHECKPOINT = "bundled:metric"
-MAX_TOKENS = 128
-"""Tokens of a pair that are read unless told otherwise: what the bundled metric was trained on."""
 
 ADEQUACY = "adequacy"
 """The output that is the score of a checkpoint with several."""
-
 
 Choice = TypeVar("Choice", bound=enum.StrEnum)
 
@@ -55,11 +51,11 @@ class Multi(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A candidate's score, higher is better, and what there is to know about it.
+    """A candidate's score, higher is better, and what else is known about it.
 
-    `truncated`: words were left out, as the pair was too long. `percentile`: share of human-rated candidates that score
-    lower, 0 to 100; None where the checkpoint is not calibrated. `edge`: one of `edges.Edge`, or None. `windows`: in
-    how many windows the pair was read, the most of any of its references.
+    `truncated`: the pair was too long, so words were left out. `percentile`: share of human-rated candidates that score
+    lower, 0 to 100; None if the checkpoint is not calibrated. `edge`: one of `unusual_texts.Edge`, or None. `windows`:
+    in how many windows the pair was read; with several references, the largest number.
     """
 
     score: float
@@ -72,13 +68,14 @@ class Scored:
 class BleurtScorer:
     """A checkpoint that scores; nothing about it changes after construction.
 
-    `checkpoint`: a folder or a name as in params.yaml (see `pipeline.core.models`); the bundled metric by default.
-    `device`: one, or several that share the work; BLEURT_DEVICE or what there is by default. `max_tokens`: of a pair,
-    special tokens included. `batch_tokens`: of a batch, padding included. `multi`: "max" or "mean" over references.
-    `long`: "cut" or "windows". `precision`: "auto" is bf16 on GPUs that compute in it, else float32. `output`: name of
-    one of the checkpoint's outputs, where it has several.
+    `checkpoint`: a folder or a name as in params.yaml (see `pipeline.core.models`); by default the bundled metric.
+    `device`: one, or several that share the work; by default BLEURT_DEVICE, or a GPU if there is one. `max_tokens`: of
+    a pair, special tokens included. `batch_tokens`: of a batch, padding included. `multi`: "max" or "mean" over
+    references. `long`: "cut" or "windows" (see `pipeline.scoring.chunks`). `precision`: "auto" is bf16 on GPUs that
+    compute in it, else float32. `output`: the output that is the score, if the checkpoint has several.
 
-    A checkpoint that cannot be used is a ModelError, a setting that cannot be met a ParamsError.
+    A checkpoint that cannot be used is a ModelError. A setting that this machine or checkpoint cannot meet is a
+    ParamsError.
     """
 
     def __init__(
@@ -106,8 +103,7 @@ class BleurtScorer:
         self.checkpoint = locate(str(checkpoint or DEFAULT_CHECKPOINT))
         self.tokenizer = load_tokenizer(self.checkpoint)
         model = load_metric(self.checkpoint, devices[0])
-        self.max_tokens = max_tokens or min(MAX_TOKENS, usable_tokens(model.config, self.tokenizer))
-        check_max_tokens("max_tokens", self.max_tokens, model.config, self.tokenizer)
+        self.max_tokens = readable_tokens(model.config, self.tokenizer, max_tokens, "max_tokens")
         self.batch_tokens = batch_tokens or BATCH_TOKENS[devices[0].split(":")[0]]
         self.output, self._output = _output(model, output, self.checkpoint)
         self.calibration = load_calibration(self.checkpoint)
@@ -117,7 +113,7 @@ class BleurtScorer:
 
     @property
     def model(self) -> PreTrainedModel:
-        """The model, in evaluation mode; its copy on the first device."""
+        """The model, in evaluation mode, on the first device."""
         return self._replicas.model
 
     def score(
@@ -129,8 +125,8 @@ class BleurtScorer:
     ) -> list[float]:
         """A score for each candidate, in order; `references[i]` is a text or a list of texts.
 
-        `batch_size`: pairs of a batch, at most; none by default, as `batch_tokens` bounds it. Lists of unequal length,
-        and what is no text, are an InputError.
+        `batch_size`: pairs of a batch, at most; by default only `batch_tokens` bounds a batch. Lists of unequal length,
+        and entries that are no text, are an InputError.
         """
         return [scored.score for scored in self._scored(pairs_of(references, candidates, sources), batch_size)]
 
@@ -141,11 +137,11 @@ class BleurtScorer:
         batch_size: int | None = None,
         sources: Sequence[str] | None = None,
     ) -> list[Scored]:
-        """As `score`, with everything that there is to know; sources serve the flag `source_copy` alone."""
+        """As `score`, with all that is known about each score; `sources` serve only the flag `source_copy`."""
         return self._scored(pairs_of(references, candidates, sources), batch_size)
 
     def _scored(self, pairs: Sequence[Pair], batch_size: int | None) -> list[Scored]:
-        """What `pairs` score; the caller's caller is warned of those that were cut."""
+        """Scores of `pairs`; warns the user, who is two calls above, of pairs that were cut."""
         found = list(self.stream(pairs, batch_size))
         cut = sum(scored.truncated for scored in found)
         if cut:
@@ -157,7 +153,7 @@ class BleurtScorer:
         return found
 
     def stream(self, pairs: Iterable[Pair], batch_size: int | None = None) -> Iterator[Scored]:
-        """What `pairs` score, in order; of an endless iterable no more than three chunks are in memory."""
+        """Scores of `pairs`, in order; at most three chunks are in memory, so `pairs` may be endless."""
         _check_counts(batch_size=batch_size)
         with ThreadPoolExecutor(1) as ahead:
             waiting = None
@@ -179,7 +175,7 @@ class BleurtScorer:
             max_tokens=self.max_tokens,
             references=self._multi.value,
             long=self._long.value,
-            edges=edges.VERSION,
+            edges=EDGES_VERSION,
         )
 
     def _prepare(self, pairs: Sequence[Pair]) -> Chunk:
@@ -187,10 +183,8 @@ class BleurtScorer:
             return prepare(pairs, self.tokenizer, self.max_tokens, self._long)
 
     def _finish(self, chunk: Chunk, batch_size: int | None) -> Iterator[Scored]:
-        batches = token_batches(chunk.encoded.lengths[chunk.rows].tolist(), self.batch_tokens)
-        size = batch_size or max(map(len, batches))
-        cut = [chunk.rows[batch[i : i + size]].tolist() for batch in batches for i in range(0, len(batch), size)]
-        rows = self._replicas.scores(chunk.encoded, cut, self._output)
+        outputs = self._replicas.outputs(chunk.encoded, self.batch_tokens, chunk.rows, batch_size)
+        rows = outputs[:, self._output]
         scores = [_weighted(rows, parts) for parts in chunk.texts]
         if not numpy.isfinite(scores).all():
             raise ModelError(f"{self.checkpoint}: gives some pairs no finite score; the checkpoint is damaged.")
@@ -207,15 +201,16 @@ class BleurtScorer:
             )
 
     def __deepcopy__(self, memo: Any) -> "BleurtScorer":
-        """Itself, as nothing about it changes: objects that hold a scorer can be copied."""
+        """The scorer itself: it never changes, so copies of an object that holds it may share it."""
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travels to other processes as its settings, and loads its checkpoint there."""
+        """Its settings: another process gets these and loads the checkpoint there."""
         return _restore, (self._settings,)
 
 
 def _weighted(rows: NDArray[numpy.float32], parts: Sequence[Part]) -> float:
+    """Mean of the scores of `parts`, by their weights."""
     if len(parts) == 1:
         return float(rows[parts[0].row])
     return float(numpy.average([rows[part.row] for part in parts], weights=[part.weight for part in parts]))

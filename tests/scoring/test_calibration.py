@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,9 @@ import numpy
 import pytest
 from scipy.optimize import brentq
 
-from pipeline.core.errors import InputError, ModelError
+from pipeline.core.errors import ModelError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import table_of, write_shard
-from pipeline.scoring import calibration
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.calibration import (
     LANGUAGE_PAIR,
@@ -102,7 +100,7 @@ def test_percentiles_and_probabilities_by_hand() -> None:
     assert KNOWN.probability_better(-1e6) == 0.0
 
 
-def calibrated(checkpoint: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def calibrated(checkpoint: Path, folder: Path) -> Path:
     """A copy of `checkpoint` that the command calibrated on six rated rows."""
     copied = Path(shutil.copytree(checkpoint, folder / "metric"))
     texts = ["the cat", "a cat", "the dog", "a dog", "the bird ran", ""]
@@ -110,17 +108,17 @@ def calibrated(checkpoint: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     rows += [row(6, split="train", candidate="paris"), row(7, aspect="fluency", candidate="paris")]
     (folder / "ratings").mkdir()
     write_shard(folder / "ratings" / "part-00000.parquet", table_of(rows, RATINGS))
-    monkeypatch.setenv("BLEURT_DEVICE", "cpu")
-    arguments = ["calibration", "--checkpoint", str(copied), "--ratings", str(folder / "ratings")]
-    monkeypatch.setattr(sys, "argv", arguments)
-    calibration.main()
+    assert calibrate(copied, folder / "ratings") == 0
     return copied
 
 
-def test_the_command_writes_what_the_scorer_reads(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = calibrated(checkpoint, tmp_path, monkeypatch)
+def calibrate(checkpoint: Path, ratings: Path, *others: str) -> int:
+    """Exit code of `bleurt calibrate` on the CPU."""
+    return main(["calibrate", "--checkpoint", str(checkpoint), "--ratings", str(ratings), "--device", "cpu", *others])
+
+
+def test_the_command_writes_what_the_scorer_reads(checkpoint: Path, tmp_path: Path) -> None:
+    folder = calibrated(checkpoint, tmp_path)
     found = load_calibration(folder)
     scorer = BleurtScorer(folder, device="cpu")
     assert found is not None and scorer.calibration == found
@@ -139,7 +137,9 @@ def test_the_command_writes_what_the_scorer_reads(
 def test_percentiles_on_the_command_line(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = calibrated(checkpoint, tmp_path, monkeypatch)
+    monkeypatch.setenv("BLEURT_DEVICE", "cpu")
+    folder = calibrated(checkpoint, tmp_path)
+    capsys.readouterr()  # what calibrating prints
     for name, text in (("r", "the cat\nthe cat\n"), ("c", "the dog\na cat\n")):
         (tmp_path / name).write_text(text, encoding="utf-8")
     given = ["-r", str(tmp_path / "r"), "-t", str(tmp_path / "c"), "-c", str(folder), "--percentiles", "--width", "3"]
@@ -157,13 +157,12 @@ def test_percentiles_on_the_command_line(
 
 
 def test_rows_of_another_split_alone_are_refused(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = calibrated(checkpoint, tmp_path, monkeypatch)
+    folder = calibrated(checkpoint, tmp_path)
     before = (folder / "calibration.json").read_bytes()
-    monkeypatch.setattr(sys, "argv", [*sys.argv, "--split", "test"])
-    with pytest.raises(InputError, match=f"^{tmp_path}/ratings: no rated row of adequacy: 'test'.$"):
-        calibration.main()
+    assert calibrate(folder, tmp_path / "ratings", "--split", "test") == 2
+    assert capsys.readouterr().err == f"error: {tmp_path}/ratings: no rated row of adequacy: 'test'.\n"
     assert (folder / "calibration.json").read_bytes() == before
 
 

@@ -1,1 +1,1 @@
-"""The subcommands of `bleurt`, one module each, and what they share."""
+"""The subcommands of `bleurt`, a module each (see `pipeline.scoring.__main__`)."""

@@ -8,8 +8,8 @@ from typing import Any
 from pipeline.evaluate.agreement import agreement_rows, group_rows, left_out, measure
 from pipeline.evaluate.differences import compare
 from pipeline.report.views import STATISTICS, Benchmark, benchmarks
-from pipeline.scoring.cli import output
-from pipeline.scoring.cli.output import Format
+from pipeline.scoring import output
+from pipeline.scoring.output import Format
 
 Row = dict[str, Any]
 

@@ -1,17 +1,19 @@
-"""How fast is scoring, as ratios that another machine can check? `make bench` runs this.
+"""`bleurt bench`: measure how fast scoring and training are, as ratios that another machine can check.
 
-  python -m pipeline.scoring.cli.bench --ratings data/collect --threads 2
+  bleurt bench --ratings data/collect --threads 2
 
 Everything is measured in one run with the same weights, in rounds, each way in turn, so that a slow minute of the
-machine falls on all of them; medians are shown. Pairs are distinct, so that scoring equal pairs once wins nothing here.
+machine falls on all of them; medians are shown. Pairs are distinct, so nothing is won by scoring equal pairs once.
 
-- Padding to 512 and to 128 tokens in batches of 16, what the original does. Every pair costs the same there, so a part
+- Padding to 512 and to 128 tokens in batches of 16, as the original does. Every pair costs the same there, so a part
   of the pairs stands for all.
 - transformers' text-classification pipeline with batches of 32, on all pairs in their own order.
-- The share of the machine's matrix-product rate: the model's operations on the tokens that there are, padding not
-  counted, a second of scoring, over the rate of torch.matmul on the shapes that the encoder multiplies.
-- Start-up: a process that scores one pair with `bleurt score`, less one that imports torch.
+- The share of the machine's matrix-product rate: the model's operations a second on all tokens except padding, over
+  the rate of torch.matmul on the shapes that the encoder multiplies.
+- Start-up: a process that scores one pair with `bleurt score`, minus one that imports torch.
 - Memory: the largest resident set of `bleurt score` on files of 10,000 and of --memory_pairs pairs.
+- A training step over a bare forward and backward pass, if --ratings is a folder that collect wrote: fine-tuning as
+  params.yaml describes it, on that folder's training rows.
 """
 
 import argparse
@@ -28,16 +30,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.core import runtime
-from pipeline.core.errors import BleurtError
-from pipeline.scoring.cli.arguments import at_least_one
-from pipeline.scoring.cli.operations import Sizes, pair_operations, product_rate, sizes_of
+from pipeline.core.errors import BleurtError, ParamsError
+from pipeline.scoring.arguments import add_checkpoint, at_least_one
 
 if TYPE_CHECKING:
+    from pipeline.scoring.costs import Sizes
     from pipeline.scoring.scorer import BleurtScorer
 
 SAMPLE = Path("data/sample/ratings.tsv")
 PADDED_PAIRS = {512: 48, 128: 192}
-"""Pairs that stand for all where each of them is padded to so many tokens."""
+"""Number of tokens that every pair is padded to -> number of pairs that stand for all."""
 
 PADDED_BATCH, PIPELINE_BATCH = 16, 32
 FEW_PAIRS = 10_000
@@ -52,26 +54,32 @@ sys.exit(code)
 """
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its flags."""
     add = parser.add_argument
-    add("--checkpoint", default="bundled:metric", metavar="NAME", help="a folder, or a name as in params.yaml")
-    add("--ratings", type=Path, default=SAMPLE, help="pairs: a file of ratings, or a folder that collect wrote")
+    add_checkpoint(add)
+    add("--ratings", type=Path, default=SAMPLE, metavar="PATH",
+        help=f"pairs: a file of ratings, or a folder that collect wrote (default {SAMPLE})")  # fmt: skip
     add("--pairs", type=at_least_one, default=4000, metavar="N", help="at most so many of them (default 4000)")
     add("--threads", type=at_least_one, default=2, metavar="N", help="of torch (default 2)")
-    add("--rounds", type=at_least_one, default=3, metavar="N", help="(default 3)")
+    add("--rounds", type=at_least_one, default=3, metavar="N", help="how often each way is measured (default 3)")
     add("--memory_pairs", type=int, default=100_000, metavar="N", help="0 leaves memory out (default 100000)")
+    add("--steps", type=int, default=24, metavar="N", help="training steps; 0 leaves training out (default 24)")
+    add("--params", type=Path, default=Path("params.yaml"), metavar="FILE", help="what a training step is")
     add("--json", action="store_true", help="print one JSON object")
-    arguments = parser.parse_args()
-    found = bench(
-        arguments.checkpoint,
-        pairs_of(arguments.ratings)[: arguments.pairs],
-        arguments.threads,
-        arguments.rounds,
-        arguments.memory_pairs,
-    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure and print."""
+    if not arguments.ratings.exists():
+        raise ParamsError(f"--ratings: there is no {arguments.ratings}; name a file of ratings or a collected folder.")
+    pairs = pairs_of(arguments.ratings)[: arguments.pairs]
+    checkpoint, threads = arguments.checkpoint or "bundled:metric", arguments.threads
+    found = bench(checkpoint, pairs, threads, arguments.rounds, arguments.memory_pairs)
+    if arguments.steps > 0 and any(arguments.ratings.glob("part-*.parquet")):
+        found["training"] = bench_training(arguments.params, arguments.ratings, arguments.steps)
     print(json.dumps(found, indent=1) if arguments.json else render(found))
+    return 0
 
 
 def pairs_of(ratings: Path) -> list[tuple[str, str]]:
@@ -85,16 +93,17 @@ def pairs_of(ratings: Path) -> list[tuple[str, str]]:
 def bench(
     checkpoint: str, pairs: Sequence[tuple[str, str]], threads: int, rounds: int, memory_pairs: int
 ) -> dict[str, Any]:
-    """All measurements; times are medians in seconds."""
+    """All measurements of scoring; times are medians in seconds."""
     import torch
 
+    from pipeline.scoring.costs import pair_operations, sizes_of
     from pipeline.scoring.scorer import BleurtScorer
 
     torch.set_num_threads(threads)
     scorer = BleurtScorer(checkpoint, device="cpu", precision="float32")
     sizes = sizes_of(scorer.model.config)
     first = pairs[:PIPELINE_BATCH]
-    scorer.score([pair[0] for pair in first], [pair[1] for pair in first])  # what is computed first is slower
+    scorer.score([pair[0] for pair in first], [pair[1] for pair in first])  # the first batch is slower
     times, rates = _interleaved(ways(scorer, pairs), sizes, rounds)
     ours = times["ours"]
     operations = sum(pair_operations(length, sizes) for length in _lengths(scorer, pairs))
@@ -118,8 +127,31 @@ def bench(
     return found
 
 
+def bench_training(params: Path, folder: Path, steps: int) -> dict[str, float]:
+    """Median seconds of a fine-tuning step, and of a bare forward and backward pass over as many tokens."""
+    import torch
+
+    from pipeline.core.models import load_tokenizer, locate
+    from pipeline.core.params import load_params
+    from pipeline.finetune.finetuning import FinetuneParams, read_rated
+    from pipeline.metric.checkpoint import new_metric
+    from pipeline.metric.pairs import encode_pairs
+    from pipeline.pretrain.pretraining import PretrainParams
+    from pipeline.scoring.costs import step_seconds
+
+    tuning, encoder = load_params(params, "finetune", FinetuneParams), load_params(params, "pretrain", PretrainParams)
+    model = new_metric(encoder.encoder, encoder.head, tuning.aspects, tuning.dropout, tuning.schedule.seed)
+    model.to(runtime.device())
+    rated = read_rated(folder, "train", tuning.aspects)
+    tokenizer = load_tokenizer(locate(encoder.encoder))
+    pairs = encode_pairs(tokenizer, rated.references, rated.candidates, tuning.max_tokens)
+    ratings = torch.tensor(rated.ratings)
+    ours, bare = step_seconds(model, pairs, ratings, tuning.batch_pairs, tuning.schedule, steps)
+    return {"step_seconds": ours, "bare_seconds": bare, "ratio": ours / bare}
+
+
 def ways(scorer: "BleurtScorer", pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[int, Callable[[], Any]]]:
-    """Name -> how many pairs it scores, and the function that does; all with the weights of `scorer`."""
+    """Name of a way -> how many pairs it scores, and the function that scores them, with the weights of `scorer`."""
     import torch
     from transformers import pipeline
 
@@ -157,9 +189,11 @@ def ways(scorer: "BleurtScorer", pairs: Sequence[tuple[str, str]]) -> dict[str, 
 
 
 def _interleaved(
-    ways: dict[str, tuple[int, Callable[[], Any]]], sizes: Sizes, rounds: int
+    ways: dict[str, tuple[int, Callable[[], Any]]], sizes: "Sizes", rounds: int
 ) -> tuple[dict[str, float], float]:
     """Median seconds a pair of every way, and the median rate of matrix products in operations a second."""
+    from pipeline.scoring.costs import product_rate
+
     spent: dict[str, list[float]] = {name: [] for name in ways}
     rates = []
     for _ in range(rounds):
@@ -186,7 +220,7 @@ def _seconds_of(arguments: Sequence[str], threads: int) -> float:
 
 
 def _child(arguments: Sequence[str], threads: int) -> str:
-    """Standard error of a Python process, which must end well."""
+    """Standard error of a Python process; a BleurtError if it fails."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -218,7 +252,7 @@ def _write(file: Path, lines: Any) -> str:
 
 
 def peak_bytes() -> int:
-    """Largest resident set of this process, in bytes; on Linux without that of the process that started it."""
+    """Largest resident set of this process, in bytes; on Linux the process that started it does not count."""
     status = Path("/proc/self/status")
     if not status.exists():
         return runtime.peak_memory_bytes()
@@ -242,8 +276,10 @@ def render(found: dict[str, Any]) -> str:
     if "peak_bytes" in found:
         peaks = [f"{bytes_ / 2**20:,.0f} MiB at {int(count):,} pairs" for count, bytes_ in found["peak_bytes"].items()]
         lines.append(f"memory: {', '.join(peaks)}")
+    if "training" in found:
+        cost = found["training"]
+        lines.append(
+            f"training step {cost['step_seconds']:.3f} s, bare forward and backward {cost['bare_seconds']:.3f} s, "
+            f"ratio {cost['ratio']:.2f}"
+        )
     return "\n".join([*lines, found["signature"]])
-
-
-if __name__ == "__main__":
-    runtime.run_main(main)

@@ -1,4 +1,4 @@
-"""`bleurt benchmark`: how well does a checkpoint agree with people, on ratings of your own?
+"""`bleurt benchmark`: measure how well checkpoints and baselines agree with people, on ratings of your own.
 
   bleurt benchmark --ratings my.csv --scale 100
   bleurt benchmark --ratings my.csv -c models/finetune/all models/finetune/none --baselines bertscore chrf++
@@ -25,11 +25,11 @@ import numpy
 
 from pipeline.core.errors import InputError, ModelError, ParamsError
 from pipeline.evaluate.names import ENCODED, TRAINED, Baseline
-from pipeline.scoring.cli import output
+from pipeline.scoring import output
+from pipeline.scoring.arguments import at_least_one, one_of
 from pipeline.scoring.cli.agreement import Settings, evaluate, render, without_nan
-from pipeline.scoring.cli.arguments import at_least_one, one_of
 from pipeline.scoring.cli.compare import add_encoder_arguments
-from pipeline.scoring.cli.output import Format
+from pipeline.scoring.output import Format
 
 Row = dict[str, Any]
 MAX_TOKENS = 128
@@ -39,12 +39,8 @@ MAX_WORDS = 256
 BATCH_TOKENS = 8192
 
 
-def add_parser(subparsers: Any) -> None:
-    """The subcommand `benchmark`."""
-    parser = subparsers.add_parser(
-        "benchmark", help="agreement of checkpoints and baselines with human ratings", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-    )  # fmt: skip
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its flags."""
     add = parser.add_argument
     add("--ratings", type=Path, required=True, metavar="PATH", help="a file, or a folder")
     add("--scale", type=float, metavar="N", help="the highest rating; without it ratings are standardised ones")
@@ -62,7 +58,6 @@ def add_parser(subparsers: Any) -> None:
     add("--darr_gap", type=float, default=25.0, metavar="N", help="points of 100 that people told apart (default 25)")
     add("--seed", type=int, default=1, metavar="N", help="of resamples and permutations (default 1)")
     output.add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,49 +1,44 @@
-"""A challenge set: pairs of candidates of which everyone knows the better one, and how often a metric knows it too.
+"""`bleurt challenge`: count how often a metric prefers the better of two candidates, where everyone knows it.
 
-An item is a reference with a better and a worse candidate; its category names the two kinds, such as
-"paraphrase>wrong entity". The project's own set, with its guideline, is `data/challenge/`.
+  bleurt challenge --checkpoint models/finetune/all
 
-    python -m pipeline.scoring.cli.challenge --checkpoint models/finetune/all
-
-prints the metric's pairwise accuracy by category, sentence BLEU and chrF++ beside it.
+An item of a challenge set is a reference with a better and a worse candidate; its category names the two kinds, such as
+"paraphrase>wrong entity". The project's own set, with its guideline, lies in data/challenge/. The table shows the
+percent of items whose better candidate scores higher, by category, for the checkpoint, sentence BLEU and chrF++. A tie
+counts as wrong; the number of ties stands beside a metric that has any.
 """
 
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy
-
-from pipeline.collect.layouts.own import text
 from pipeline.core.closure import ROOT
-from pipeline.core.errors import InputError, ModelError
-from pipeline.core.models import load_tokenizer, locate, usable_tokens
-from pipeline.core.runtime import run_main
-from pipeline.evaluate.metrics.counts import count_words
-from pipeline.evaluate.names import Baseline
-from pipeline.files.tables import read_table
-from pipeline.metric.checkpoint import load_metric
-from pipeline.metric.pairs import encode_pairs
-from pipeline.metric.prediction import outputs
+from pipeline.core.errors import InputError, ModelError, ParamsError
+from pipeline.scoring import output
+from pipeline.scoring.arguments import add_checkpoint
+from pipeline.scoring.output import Format
+
+if TYPE_CHECKING:
+    import numpy
 
 ITEMS = ROOT / "data" / "challenge" / "items.tsv"
 COLUMNS = ("id", "category", "reference", "better", "worse")
 ALL = "all"
-"""Name of the table's last line: the items of all categories."""
+"""Name of the table's last row: the items of all categories."""
 
-MAX_TOKENS = 128
 BATCH_TOKENS = 8192
+WIDTH = 1
+"""Digits behind the decimal point of a percentage, unless --width says otherwise."""
 
-Score = Callable[[Sequence[str], Sequence[str]], Sequence[float] | numpy.ndarray]
+Score = Callable[[Sequence[str], Sequence[str]], "Sequence[float] | numpy.ndarray"]
 """References and candidates (pairs,) -> scores (pairs,), higher is better."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """`better` says more of `reference` than `worse` does; only `worse` may be empty."""
+    """A reference and two candidates: `better` says more of it than `worse`; only `worse` may be empty."""
 
     id: str
     category: str
@@ -53,27 +48,30 @@ class Item:
 
 
 class Tally(NamedTuple):
-    """Of `total` items, in how many the better candidate scored higher, and in how many both scored the same."""
+    """In how many of `total` items the better candidate scored higher, and in how many both scored the same."""
 
     right: int
     ties: int
     total: int
 
-    def __str__(self) -> str:
-        """Percent right, a tie being wrong, and the number of ties where there are any.
+    @property
+    def percent(self) -> float:
+        """Percent right; a tie is wrong.
 
-        >>> str(Tally(3, 0, 4)), str(Tally(3, 1, 4))
-        ('75.0', '75.0 (1 tied)')
+        >>> Tally(3, 1, 4).percent
+        75.0
         """
-        percent = f"{100 * self.right / self.total:.1f}"
-        return f"{percent} ({self.ties} tied)" if self.ties else percent
+        return 100 * self.right / self.total
 
 
 def read_items(file: Path) -> list[Item]:
-    """The items of a table with the columns COLUMNS (CSV, TSV, JSONL or Parquet), in its order.
+    """The items of a table (CSV, TSV, JSONL or Parquet) with the columns COLUMNS, in its order.
 
-    InputError: an empty field other than `worse`, an id that stands twice, equal candidates, no item at all.
+    An InputError if a field other than `worse` is empty, an id stands twice, candidates are equal, or there is no item.
     """
+    from pipeline.collect.layouts.own import text
+    from pipeline.files.tables import read_table
+
     items: dict[str, Item] = {}
     for line, row in read_table(file, COLUMNS):
         item = Item(**{name: text(row[name], name, file, line) for name in COLUMNS})
@@ -93,13 +91,15 @@ def read_items(file: Path) -> list[Item]:
 def pairwise_accuracy(score: Score, items: Sequence[Item]) -> dict[str, Tally]:
     """Category -> how often `score` prefers the better candidate, in the order in which categories first appear.
 
-    Every distinct pair of reference and candidate is scored once. Scoring a candidate by its length, an item
-    ("a b", better "a b", worse "a") is right and an item ("a b", better "b a", worse "c d") a tie:
+    Every distinct pair of reference and candidate is scored once. As an example, let a candidate's score be its length.
+    An item with the better candidate "a b" and the worse "a" is then right, and one with "b a" and "c d" is a tie:
 
     >>> items = [Item("1", "x", "a b", "a b", "a"), Item("2", "x", "a b", "b a", "c d")]
     >>> pairwise_accuracy(lambda references, candidates: [len(text) for text in candidates], items)
     {'x': Tally(right=1, ties=1, total=2)}
     """
+    import numpy
+
     pairs = list(dict.fromkeys((item.reference, text) for item in items for text in (item.better, item.worse)))
     values = score([reference for reference, _ in pairs], [candidate for _, candidate in pairs])
     scores = dict(zip(pairs, map(float, values), strict=True))
@@ -116,49 +116,64 @@ def pairwise_accuracy(score: Score, items: Sequence[Item]) -> dict[str, Tally]:
 
 def checkpoint_score(name: str) -> Score:
     """Scores of the fine-tuned checkpoint `name` (a folder, "bundled:metric", a hub name), which has one output."""
+    from pipeline.core.models import load_config, load_tokenizer, locate
+    from pipeline.metric.prediction import predict, readable_tokens
+
     folder = locate(name)
-    model, tokenizer = load_metric(folder), load_tokenizer(folder)
-    if model.config.num_labels != 1:
-        aspects = ", ".join(model.config.id2label.values())
-        raise ModelError(f"{name}: gives {model.config.num_labels} scores ({aspects}), the challenge set needs one.")
-    max_tokens = min(MAX_TOKENS, usable_tokens(model.config, tokenizer))
-
-    def score(references: Sequence[str], candidates: Sequence[str]) -> list[float]:
-        found = outputs(model, encode_pairs(tokenizer, references, candidates, max_tokens), BATCH_TOKENS)
-        return [float(value) for value in found[:, 0]]
-
-    return score
+    config = load_config(folder)
+    if config.num_labels != 1:
+        aspects = ", ".join(config.id2label.values())
+        raise ModelError(f"{name}: gives {config.num_labels} scores ({aspects}), the challenge set needs one.")
+    max_tokens = readable_tokens(config, load_tokenizer(folder), None, "max_tokens")
+    return lambda references, candidates: predict(folder, references, candidates, max_tokens, BATCH_TOKENS)[:, 0]
 
 
-def table(tallies: dict[str, dict[str, Tally]]) -> str:
-    """Lines of text: percent right by category (rows) and metric (columns), and of all items; no line feed at the end.
+def rows_of(tallies: dict[str, dict[str, Tally]]) -> list[dict[str, Any]]:
+    """A row for each category and one for all items: percent right of every metric, and its ties if it has any.
 
     `tallies`: metric -> category -> tally, the same categories for every metric.
     """
-    columns = [{**found, ALL: Tally(*map(sum, zip(*found.values(), strict=True)))} for found in tallies.values()]
-    rows = [["category", "items", *tallies]]
-    rows += [[name, str(columns[0][name].total), *(str(column[name]) for column in columns)] for name in columns[0]]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+    whole = {
+        metric: {**found, ALL: Tally(*map(sum, zip(*found.values(), strict=True)))} for metric, found in tallies.items()
+    }
+    rows: list[dict[str, Any]] = []
+    for category in next(iter(whole.values())):
+        row: dict[str, Any] = {"category": category}
+        for metric, found in whole.items():
+            row["items"] = found[category].total
+            row[metric] = found[category].percent
+            if found[ALL].ties:
+                row[f"{metric} ties"] = found[category].ties
+        rows.append(row)
+    return rows
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its flags."""
+    add_checkpoint(parser.add_argument)
+    parser.add_argument("--items", type=Path, default=ITEMS, metavar="FILE",
+                        help=f"a table with the columns {', '.join(COLUMNS)} (default: our own)")  # fmt: skip
+    output.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Score the items, print the table."""
+    from functools import partial
+
+    from pipeline.evaluate.metrics.counts import count_words
+    from pipeline.evaluate.names import Baseline
+
+    if arguments.items == ITEMS and not ITEMS.exists():
+        raise ParamsError(
+            "--items: name a table of items; the project's own set, data/challenge/items.tsv, is in its repository and "
+            "not in an installed package."
         )
-        for row in rows
-    )
-
-
-def main() -> None:
-    """Parse the command line, score the items, print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkpoint", required=True, help="a folder, bundled:NAME or a hub name")
-    parser.add_argument("--items", type=Path, default=ITEMS)
-    arguments = parser.parse_args()
     items = read_items(arguments.items)
-    scores: dict[str, Score] = {"metric": checkpoint_score(arguments.checkpoint)}
+    scores: dict[str, Score] = {"metric": checkpoint_score(arguments.checkpoint or "bundled:metric")}
     scores |= {name.value: partial(count_words, name) for name in (Baseline.SENTBLEU, Baseline.CHRF)}
-    print("Percent of items whose better candidate scores higher; a tie counts as wrong.")
-    print(table({name: pairwise_accuracy(score, items) for name, score in scores.items()}))
-
-
-if __name__ == "__main__":
-    run_main(main)
+    rows = rows_of({name: pairwise_accuracy(score, items) for name, score in scores.items()})
+    if arguments.format is not Format.JSON:
+        mark = "% " if arguments.format is Format.LATEX else ""
+        print(f"{mark}Percent of items whose better candidate scores higher; a tie counts as wrong.")
+    print(output.table(rows, arguments.format, WIDTH if arguments.width is None else arguments.width))
+    return 0

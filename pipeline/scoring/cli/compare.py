@@ -1,4 +1,4 @@
-"""`bleurt compare`: is a system better than the first one, and where?
+"""`bleurt compare`: compare systems with the first one: intervals, significance, changed segments.
 
   bleurt compare -r ref.txt -t base.txt a.txt b.txt
   bleurt compare -r ref.txt -t base.txt a.txt --baselines bleu chrf ter bertscore --format latex
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from pipeline.core.errors import ParamsError
-from pipeline.scoring.cli import output
-from pipeline.scoring.cli.arguments import (
+from pipeline.scoring import output
+from pipeline.scoring.arguments import (
     add_input_arguments,
     add_scorer_arguments,
     at_least_one,
@@ -32,8 +32,8 @@ from pipeline.scoring.cli.arguments import (
 )
 from pipeline.scoring.cli.familiar import Encoder, Familiar, Result, familiar_scores
 from pipeline.scoring.cli.inputs import Segment
-from pipeline.scoring.cli.output import Format
 from pipeline.scoring.coloured_text import plain
+from pipeline.scoring.output import Format
 from pipeline.statistics.system_tests import METHOD, Difference, Outcome, Settings, compare_scores, most_changed
 
 if TYPE_CHECKING:
@@ -42,12 +42,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def add_parser(subparsers: Any) -> None:
-    """The subcommand `compare`."""
-    parser = subparsers.add_parser(
-        "compare", help="compare systems with the first one", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-    )  # fmt: skip
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its flags."""
     add_input_arguments(parser)
     add_scorer_arguments(parser)
     output.add_arguments(parser)
@@ -63,7 +59,6 @@ def add_parser(subparsers: Any) -> None:
     add("--baselines", nargs="+", action="extend", type=one_of(Familiar), default=[], metavar="NAME",
         help="familiar metrics beside ours: bleu, chrf, ter, bertscore")  # fmt: skip
     add_encoder_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +99,7 @@ def score_systems(
 ) -> numpy.ndarray:
     """Scores of every system on every segment: float64 (systems, segments); warns of what was cut or flagged."""
     from pipeline.scoring.chunks import Pair
-    from pipeline.scoring.cli.results import Total
+    from pipeline.scoring.results import Total
 
     pairs = (Pair(one.references, candidate, one.source) for one in segments for candidate in one.candidates)
     found = list(scorer.stream(pairs, batch_size))

@@ -1,26 +1,26 @@
-"""`bleurt explain`: which words cost a score.
+"""`bleurt explain`: show which words cost a score.
 
   bleurt explain --pair "The bank raised its rates." "The bank cut its rates."
   bleurt explain -r ref.txt -t system.txt --worst 10 --html worst.html
   bleurt explain -r ref.txt -t system.txt --segments 3 17
 
-Words carry their attribution by integrated gradients (see `pipeline.scoring.attribution`): those that cost score are
-orange, or negative. Of several references the one that scores highest is explained. Where the checkpoint keeps its
-pre-training head, the signals that it predicts stand beside the words: BLEU, ROUGE and BERTScore of the pair, its
-likelihood given a backtranslation, entailment, and whether it looks backtranslated or mask-filled. Fine-tuning has
+Every word carries its attribution by integrated gradients (see `pipeline.scoring.attribution`). Words that cost score
+are orange, or negative. Of several references the one that scores highest is explained. If the checkpoint keeps its
+pre-training head, the signals that this head predicts stand beside the words: BLEU, ROUGE and BERTScore of the pair,
+its likelihood given a backtranslation, entailment, and whether it looks backtranslated or mask-filled. Fine-tuning has
 moved the encoder under that head since, so read them as hints.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.core.errors import ModelError, ParamsError
-from pipeline.scoring.cli.arguments import (
+from pipeline.core.errors import ParamsError
+from pipeline.scoring.arguments import (
     add_input_arguments,
     add_scorer_arguments,
     at_least_one,
@@ -28,24 +28,21 @@ from pipeline.scoring.cli.arguments import (
     scorer_of,
     segments_of,
 )
-from pipeline.scoring.cli.destination import check_destinations, written
 from pipeline.scoring.cli.inputs import Segment
+from pipeline.scoring.output import check_destinations, written
 
 if TYPE_CHECKING:
     from pipeline.scoring.attribution import Baseline
     from pipeline.scoring.coloured_text import Panel
+    from pipeline.scoring.kept_head import Head
     from pipeline.scoring.scorer import BleurtScorer, Scored
 
 WORST = 5
-"""Segments that are explained where none are named."""
+"""Segments that are explained if none are named."""
 
 
-def add_parser(subparsers: Any) -> None:
-    """The subcommand `explain`."""
-    parser = subparsers.add_parser(
-        "explain", help="show which words cost a score", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-    )  # fmt: skip
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its flags."""
     add_input_arguments(parser)
     add_scorer_arguments(parser)
     group = parser.add_argument_group("explanation")
@@ -63,12 +60,11 @@ def add_parser(subparsers: Any) -> None:
     add("--baseline", choices=["mask", "pad"], default="mask", help="what words are compared with (default mask)")
     add("--html", type=Path, metavar="FILE", help="also write one HTML page, which opens offline")
     add("--format", choices=["text", "json"], default="text", help="text (default) or json")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Score, choose, explain, print."""
-    from pipeline.scoring import coloured_text as heat
+    from pipeline.scoring import coloured_text
     from pipeline.scoring.attribution import Baseline, method
 
     check_destinations(input_files(arguments), html=arguments.html)
@@ -78,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     panels = explain(scorer, segments, _chosen(arguments, len(segments)), arguments.worst or WORST, baseline)
     if arguments.html is not None:
         with written(arguments.html) as out:
-            out.write(heat.page(panels, method(baseline), str(scorer.signature())))
+            out.write(coloured_text.page(panels, method(baseline), str(scorer.signature())))
     if arguments.format == "json":
         found = {
             "method": method(baseline),
@@ -87,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         }
         print(json.dumps(found, ensure_ascii=False, indent=1))
     else:
-        print(heat.terminal(panels, method(baseline), heat.coloured(sys.stdout)))
+        print(coloured_text.terminal(panels, method(baseline), coloured_text.coloured(sys.stdout)))
         print(scorer.signature())
     return 0
 
@@ -104,7 +100,7 @@ def _segments(arguments: argparse.Namespace) -> list[Segment]:
 
 
 def _chosen(arguments: argparse.Namespace, count: int) -> list[int] | None:
-    """Numbers of the named segments, from 0; None where they are to be the worst."""
+    """Numbers of the named segments, from 0; None if the worst are to be found."""
     if arguments.segments is None:
         return None
     if arguments.worst is not None:
@@ -120,6 +116,7 @@ def explain(
 ) -> "list[Panel]":
     """A panel for each of the `chosen` segments, or for the `worst` lowest-scored ones, lowest first."""
     from pipeline.scoring.chunks import Pair
+    from pipeline.scoring.kept_head import load_head
 
     rows = range(len(segments)) if chosen is None else chosen
     pairs = (Pair(segments[row].references, segments[row].candidates[0], segments[row].source) for row in rows)
@@ -135,6 +132,7 @@ def _panel(
 ) -> "Panel":
     from pipeline.scoring.attribution import attribute
     from pipeline.scoring.coloured_text import Panel
+    from pipeline.scoring.kept_head import predict_signals
     from pipeline.scoring.unusual_texts import clean, used_references
 
     candidate = clean(segment.candidates[0])
@@ -154,7 +152,7 @@ def _output_number(scorer: "BleurtScorer") -> int:
 
 
 def _notes(scorer: "BleurtScorer", scored: "Scored", references: int, best: int, alone: float) -> Iterator[str]:
-    """What a reader should know; `alone`: the score against the reference that is explained."""
+    """What else a reader should know; `alone` is the score against only the reference that is explained."""
     if references > 1:
         yield f"reference {best + 1} of {references}, which scores highest: {alone:.3f}"
     if scored.truncated or scored.windows > 1:
@@ -167,87 +165,8 @@ def _notes(scorer: "BleurtScorer", scored: "Scored", references: int, best: int,
         yield f"higher than {scored.percentile:.0f}% of the human-rated candidates of the calibration"
 
 
-@dataclass(frozen=True)
-class Head:
-    """The pre-training head: `weight` (columns, features) and `bias` (columns,), and how its columns were scaled."""
-
-    weight: Any
-    bias: Any
-    columns: tuple[str, ...]
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-
-
-def load_head(folder: Path) -> Head | None:
-    """The head that the checkpoint in `folder` keeps; None where it keeps none, a ModelError where it is damaged."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    from pipeline.metric.checkpoint import HEADS, TARGETS
-
-    if not (folder / HEADS).exists() or not (folder / TARGETS).exists():
-        return None
-    try:
-        weights = load_file(folder / HEADS)
-        targets = json.loads((folder / TARGETS).read_text(encoding="utf-8"))
-        lists = {name: tuple(targets[name]) for name in ("columns", "mean", "deviation")}
-        name = "classifier.out_proj" if "classifier.out_proj.weight" in weights else "classifier"  # as head_of
-        head = Head(weights[f"{name}.weight"], weights[f"{name}.bias"], **lists)
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder / HEADS}: holds no pre-training head that {TARGETS} describes.") from error
-    if not len(head.weight) == len(head.bias) == len(head.columns) == len(head.mean) == len(head.deviation):
-        raise ModelError(f"{folder / HEADS}: holds no pre-training head that {TARGETS} describes.")
-    return head
-
-
-def predict_signals(
-    scorer: "BleurtScorer", head: Head, reference: str, candidate: str
-) -> Mapping[str, Mapping[str, float]]:
-    """What `head` predicts for one pair, group -> column -> value, in the signals' own units; classes as probabilities.
-
-    The head reads what the last layer of the model reads.
-    """
-    import torch
-
-    from pipeline.metric.checkpoint import head_of
-    from pipeline.metric.pairs import encode_pairs
-
-    features: list[torch.Tensor] = []
-    handle = head_of(scorer.model).register_forward_pre_hook(lambda _, inputs: features.append(inputs[0]))
-    try:
-        encoded = encode_pairs(scorer.tokenizer, [reference], [candidate], scorer.max_tokens)
-        with torch.inference_mode():
-            scorer.model(**encoded.batch([0], str(scorer.model.device)))
-    finally:
-        handle.remove()
-    read = features[0][0].float().cpu()
-    if head.weight.shape[1] != len(read):
-        raise ModelError(f"{scorer.checkpoint}: the kept head reads {head.weight.shape[1]} features, not {len(read)}.")
-    return named_signals(head, (head.weight.float() @ read + head.bias.float()).tolist())
-
-
-def named_signals(head: Head, raw: Sequence[float]) -> dict[str, dict[str, float]]:
-    """The head's outputs by group, undoing the scaling of regressions; a group of classes becomes probabilities."""
-    import numpy
-    from scipy.special import softmax
-
-    from pipeline.core.records import SIGNAL_COLUMNS
-    from pipeline.metric.tasks import TASKS, Kind
-
-    classes = {task.group for task in TASKS if task.kind is Kind.MULTICLASS}
-    found: dict[str, dict[str, float]] = {}
-    for group, columns in SIGNAL_COLUMNS.items():
-        places = [head.columns.index(column) for column in columns if column in head.columns]
-        values = numpy.array([raw[place] * head.deviation[place] + head.mean[place] for place in places])
-        if group in classes and places:
-            values = softmax(values)
-        if places:
-            found[group] = {head.columns[place]: float(value) for place, value in zip(places, values, strict=True)}
-    return found
-
-
 def _record(panel: "Panel") -> dict[str, Any]:
-    """A panel as JSON holds it: words with their texts."""
+    """A panel as JSON holds it: every word with its text."""
     found = asdict(panel)
     for side in ("reference", "candidate"):
         for word in found["attribution"][side]:

@@ -1,4 +1,4 @@
-"""`bleurt score`: scores for files of any length.
+"""`bleurt score`: score candidates against references, in files of any length.
 
   bleurt score -r ref.txt -t system.txt                       # a score a line on standard output, nothing else
   bleurt score -r ref.txt -t a.txt b.txt --only_system        # a table of systems
@@ -6,10 +6,10 @@
   paste ref.txt system.txt | bleurt score
   bleurt score -candidate_file c.txt -reference_file r.txt -bleurt_checkpoint DIR -scores_file s.txt
 
-One system, as text: a number a line. Several, as text: a tab-separated table, a line a segment, the last one for the
-systems. JSON: an object a line for each segment and system, with all columns of a table, and under "bleurt" the score
-and what there is to know about it. LaTeX, and --only_system: the systems alone. A system's score is the mean over its
-segments. Signature, system scores, warnings and progress go to standard error.
+One system as text is a number a line. Several systems as text are a tab-separated table: a line for each segment, and
+a last line for the systems. JSON is an object a line for each segment and system: all columns of a table, and under
+"bleurt" the score and what else is known about it. LaTeX and --only_system show only the systems. A system's score is
+the mean over its segments. Signature, system scores, warnings and progress go to standard error.
 """
 
 import argparse
@@ -17,43 +17,38 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from pipeline.core.errors import InputError, ParamsError
-from pipeline.scoring.cli import output
-from pipeline.scoring.cli.arguments import (
+from pipeline.scoring import output
+from pipeline.scoring.arguments import (
     add_input_arguments,
     add_scorer_arguments,
     input_files,
     scorer_of,
     segments_of,
 )
-from pipeline.scoring.cli.destination import check_destinations, written
 from pipeline.scoring.cli.inputs import Segments
-from pipeline.scoring.cli.output import Format, as_json
+from pipeline.scoring.output import Format, as_json, check_destinations, written
 
 if TYPE_CHECKING:
-    from pipeline.scoring.cli.results import Result, Results
+    from pipeline.scoring.results import Result, Results
 
 SCORE_WIDTH = 6
 """Digits behind the decimal point of segment scores."""
 
 
-def add_parser(subparsers: Any) -> None:
-    """The subcommand `score`."""
-    layout = argparse.RawDescriptionHelpFormatter
-    about = {"help": "score candidates against references", "description": __doc__}
-    parser = subparsers.add_parser("score", formatter_class=layout, allow_abbrev=False, **about)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its flags."""
     add_input_arguments(parser)
     add_scorer_arguments(parser)
     output.add_arguments(parser)
     add = parser.add_argument
     add("-scores_file", "--scores_file", metavar="FILE", type=Path, help="write here instead of standard output")
     add("--to_json", metavar="FILE", type=Path, help="also write all segments, system by system, as one JSON document")
-    add("--only_system", action="store_true", help="the systems' scores alone")
+    add("--only_system", action="store_true", help="only the systems' scores")
     add("--percentiles", action="store_true", help="percentiles among human-rated candidates instead of raw scores")
-    add("--quiet", action="store_true", help="nothing on standard error but errors")
-    parser.set_defaults(run=run)
+    add("--quiet", action="store_true", help="only errors on standard error")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.percentiles and scorer.calibration is None:
             raise ParamsError(f"--percentiles: the checkpoint {scorer.checkpoint} is not calibrated.")
 
-        from pipeline.scoring.cli.results import Results, kept_as_json
+        from pipeline.scoring.results import Results, kept_as_json
 
         silent = arguments.quiet or not sys.stderr.isatty()
         results = Results(segments, scorer, arguments.batch_size, percentiles=arguments.percentiles, silent=silent)
@@ -80,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_columns(segments: Segments) -> None:
-    """An InputError where a table has a column `bleurt`, where JSON puts the score."""
+    """An InputError if a table has a column `bleurt`, as JSON puts the score there."""
     if "bleurt" in segments.columns:
         message = "has a column bleurt, where the score would go; rename or remove it"
         raise InputError(message, file=segments.systems[0])
@@ -88,7 +83,7 @@ def check_columns(segments: Segments) -> None:
 
 @contextlib.contextmanager
 def _destination(file: Path | None) -> Iterator[IO[str]]:
-    """Standard output, or `file`, which appears when all is written."""
+    """Standard output, or `file`, which appears or is replaced when all is written."""
     if file is None:
         yield sys.stdout
         return
@@ -97,7 +92,7 @@ def _destination(file: Path | None) -> Iterator[IO[str]]:
 
 
 def _written(results: "Results", arguments: argparse.Namespace, out: IO[str]) -> Iterator["Result"]:
-    """The results, each after it was written to `out`."""
+    """The results, each yielded after it was written to `out`."""
     several, style, width = len(results.totals) > 1, arguments.format, arguments.width
     each = not arguments.only_system and style is not Format.LATEX
     if each and several and style is Format.TEXT:
@@ -118,12 +113,13 @@ def _written(results: "Results", arguments: argparse.Namespace, out: IO[str]) ->
 
 
 def _line(name: str | None, values: list[float], width: int | None) -> str:
+    """A tab-separated line: `name`, if there is one, and `values`."""
     digits = SCORE_WIDTH if width is None else width
     return "\t".join([*([] if name is None else [name]), *(f"{value:.{digits}f}" for value in values)]) + "\n"
 
 
 def _systems(results: "Results", style: Format, width: int | None) -> str:
-    """The systems' scores: the number alone where there is one system, as text."""
+    """The systems' scores; of one system as text only the number."""
     rows = [total.row() for total in results.totals]
     if style is Format.JSON:
         return as_json({"signature": results.signature.as_dict(), "systems": rows})

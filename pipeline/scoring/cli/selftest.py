@@ -1,9 +1,11 @@
-"""Does a checkpoint score here as it should? `bleurt selftest` prints PASS, or what is off, and then exits with 1.
+"""`bleurt selftest`: check that a checkpoint scores here as it should.
 
-Golden pairs are scored in single precision, again and again: in other batches, in another order, with other numbers of
-threads, on the CPU as well where the device is another one. No score may change by 1e-4. Where the checkpoint's folder
-holds `selftest.json`, written by `bleurt selftest --write` on the machine that the checkpoint comes from, scores must
-be those in it too, within the same limit: the installation computes what the author's did.
+Prints PASS, or what is off, and then exits with 1. Golden pairs are scored in single precision, again and again: in
+other batches, in another order, with other numbers of threads, and on the CPU as well if the device is another one. No
+score may change by 1e-4.
+
+If the checkpoint's folder holds `selftest.json`, scores must also be those of that file, within the same limit: this
+installation then computes what the author's did. `bleurt selftest --write` writes it, on the author's machine.
 """
 
 import argparse
@@ -13,12 +15,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy
 
 from pipeline.core.errors import ModelError
 from pipeline.core.work import write_json
+from pipeline.scoring.arguments import add_checkpoint
 
 if TYPE_CHECKING:
     from pipeline.scoring.scorer import BleurtScorer
@@ -62,7 +65,7 @@ PAIRS = (
 
 @dataclass(frozen=True)
 class Check:
-    """What was changed, and the largest change of a score that followed; NaN where scores are no numbers."""
+    """What was changed, and the largest change of a score that followed; NaN if a score is no number."""
 
     what: str
     change: float
@@ -73,22 +76,16 @@ class Check:
         return self.change < LIMIT
 
 
-def add_parser(subparsers: Any) -> None:
-    """The subcommand `selftest`."""
-    parser = subparsers.add_parser(
-        "selftest", help="check that a checkpoint scores here as it should", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-    )  # fmt: skip
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its flags."""
     add = parser.add_argument
-    add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", metavar="NAME",
-        help="a folder, or a name as in params.yaml; the bundled metric by default")  # fmt: skip
+    add_checkpoint(add)
     add("--device", metavar="NAME", help="cpu, cuda, cuda:1, mps")
     add("--write", action="store_true", help=f"write {FILE} into the checkpoint's folder")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check, print, and return 0, or 1 where something is off."""
+    """Check, print, and return 0, or 1 if something is off."""
     from pipeline.scoring.scorer import BleurtScorer
 
     scorer = BleurtScorer(arguments.checkpoint, device=arguments.device, precision="float32")
@@ -122,7 +119,7 @@ def check(scorer: "BleurtScorer") -> list[Check]:
 
 
 def write(scorer: "BleurtScorer") -> Path:
-    """Write the scores of PAIRS as the ones to expect of this checkpoint; returns the file."""
+    """Write the scores of PAIRS as those to expect of this checkpoint; returns the file."""
     scores = _scores(scorer, PAIRS).tolist()
     entries = [{"reference": z, "candidate": c, "score": s} for (z, c), s in zip(PAIRS, scores, strict=True)]
     file = scorer.checkpoint / FILE
@@ -131,7 +128,7 @@ def write(scorer: "BleurtScorer") -> Path:
 
 
 def _expected(scorer: "BleurtScorer") -> list[tuple[tuple[str, str], float]]:
-    """Pairs and scores of the checkpoint's own file; empty where it has none. One for other weights is a ModelError."""
+    """Pairs and scores of the checkpoint's own file, if there is one; a file for other weights is a ModelError."""
     file = scorer.checkpoint / FILE
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -182,7 +179,7 @@ def _with_threads(scorer: "BleurtScorer", pairs: Sequence[tuple[str, str]], foun
 
 
 def _on_the_cpu(scorer: "BleurtScorer", pairs: Sequence[tuple[str, str]], found: numpy.ndarray) -> list[Check]:
-    """The same on the CPU, where the device is another one."""
+    """The same on the CPU, if the device is another one."""
     from pipeline.scoring.scorer import BleurtScorer
 
     device = scorer.model.device.type

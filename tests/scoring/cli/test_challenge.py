@@ -1,7 +1,6 @@
 """The challenge set keeps its guideline, and pairwise accuracy is counted right."""
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,22 +15,23 @@ from pipeline.collect.splits import normalised
 from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ModelError
 from pipeline.core.models import load_tokenizer
-from pipeline.core.runtime import run_main
 from pipeline.evaluate.metrics.counts import count_words
 from pipeline.evaluate.names import Baseline
 from pipeline.metric.checkpoint import Head, new_metric, save_metric
 from pipeline.metric.prediction import predict
+from pipeline.scoring.__main__ import main
+from pipeline.scoring.cli import challenge
 from pipeline.scoring.cli.challenge import (
     COLUMNS,
     ITEMS,
     Item,
     Tally,
     checkpoint_score,
-    main,
     pairwise_accuracy,
     read_items,
-    table,
+    rows_of,
 )
+from pipeline.scoring.output import Format, table
 
 HEADER = "\t".join(COLUMNS) + "\n"
 README = (ITEMS.parent / "README.md").read_text(encoding="utf-8")
@@ -209,11 +209,12 @@ def test_the_table_ends_with_all_items() -> None:
         "metric": {"x": Tally(3, 0, 4), "yy": Tally(1, 1, 2)},
         "sentbleu": {"x": Tally(0, 0, 4), "yy": Tally(2, 0, 2)},
     }
-    assert table(tallies).splitlines() == [
-        "category  items         metric  sentbleu",
-        "x             4           75.0       0.0",
-        "yy            2  50.0 (1 tied)     100.0",
-        "all           6  66.7 (1 tied)      33.3",
+    assert table(rows_of(tallies), Format.TEXT, 1).splitlines() == [
+        "category      items    metric    metric ties    sentbleu",
+        "----------  -------  --------  -------------  ----------",
+        "x                 4      75.0              0         0.0",
+        "yy                2      50.0              1       100.0",
+        "all               6      66.7              1        33.3",
     ]
 
 
@@ -229,26 +230,21 @@ def save_checkpoint(folder: Path, names: list[str]) -> Path:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Runs the command line in this process; its mistakes end as they do in a shell."""
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs `bleurt challenge` in this process; returns its exit code."""
     monkeypatch.setenv("BLEURT_DEVICE", "cpu")
-
-    def run(*arguments: str | Path) -> None:
-        monkeypatch.setattr(sys, "argv", ["challenge", *map(str, arguments)])
-        run_main(main)
-
-    return run
+    return lambda *arguments: main(["challenge", *map(str, arguments)])
 
 
 def test_the_command_prints_the_metric_beside_the_baselines(
-    tmp_path: Path, file: Callable[[str], Path], command: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, file: Callable[[str], Path], command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = file("1\tcopy\tthe cat sat\tthe cat sat\ta dog ran\n2\tnothing\tthe cat sat\tthe bird\t\n")
-    command("--checkpoint", save_checkpoint(tmp_path, ["adequacy"]), "--items", rows)
+    assert command("--checkpoint", save_checkpoint(tmp_path, ["adequacy"]), "--items", rows) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6
     assert lines[1].split() == ["category", "items", "metric", "sentbleu", "chrf++"]
-    cells = [line.split() for line in lines[2:]]
+    cells = [line.split() for line in lines[3:]]
     assert [row[:2] + row[3:] for row in cells] == [
         ["copy", "1", "100.0", "100.0"],
         ["nothing", "1", "100.0", "100.0"],
@@ -266,13 +262,20 @@ def test_scores_are_the_checkpoints_own(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_checkpoint_of_several_aspects_is_one_sentence_and_exit_code_2(
-    tmp_path: Path, command: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = save_checkpoint(tmp_path, ["fluency", "grammar"])
     capsys.readouterr()  # what saving shows
-    with pytest.raises(SystemExit) as ended:
-        command("--checkpoint", folder)
+    assert command("--checkpoint", folder) == 2
     output = capsys.readouterr()
-    assert (ended.value.code, output.out) == (2, "")
+    assert output.out == ""
     expected = f"error: {folder}: gives 2 scores (fluency, grammar), the challenge set needs one.\n"
     assert output.err == expected
+
+
+def test_an_installed_package_has_no_set_of_its_own(
+    command: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(challenge, "ITEMS", tmp_path / "items.tsv")
+    assert command() == 2
+    assert capsys.readouterr().err.startswith("error: --items: name a table of items; the project's own set")

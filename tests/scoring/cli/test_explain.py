@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -16,9 +17,8 @@ from tiny_filler import save_tiny_filler
 
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.models import load_tokenizer
-from pipeline.metric.checkpoint import HEADS, TARGETS, Head, save_targets
-from pipeline.metric.tasks import Scaling
-from pipeline.scoring import coloured_text as heat
+from pipeline.metric.checkpoint import HEADS, TARGETS, Head
+from pipeline.scoring import coloured_text, kept_head
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.attribution import MAX_STEPS, TOLERANCE, Attribution, Baseline, Word, attribute
 from pipeline.scoring.cli import explain
@@ -93,6 +93,18 @@ def test_a_tokenizer_without_the_baselines_token_is_refused(scorer: BleurtScorer
         attribute(scorer.model, tokenizer, "a", "b", 64)
 
 
+def write_targets(folder: Path, columns: dict[str, list[str]], mean: list[float], deviation: list[float]) -> None:
+    """Write the targets.json of a head that has a task for each signal; all but BLEU and ROUGE are distributions."""
+    losses = {"bleu": "joint", "rouge": "joint"}
+    tasks = [
+        {"name": signal, "signal": signal, "columns": names, "loss": losses.get(signal, "distribution")}
+        for signal, names in columns.items()
+    ]
+    flat = [name for names in columns.values() for name in names]
+    content = {"columns": flat, "mean": mean, "deviation": deviation, "tasks": tasks}
+    (folder / TARGETS).write_text(json.dumps(content), encoding="utf-8")
+
+
 @pytest.fixture
 def with_head(checkpoint: Path, tmp_path: Path) -> Path:
     """A checkpoint whose kept head is its own last layer, as "bleu" with mean 1 and deviation 2, and a flag."""
@@ -101,24 +113,26 @@ def with_head(checkpoint: Path, tmp_path: Path) -> Path:
     weights = load_file(folder / "model.safetensors")
     kept = {name: weights[f"classifier.{name}"].repeat(*times) for name, times in (("weight", (3, 1)), ("bias", (3,)))}
     save_file({f"classifier.{name}": tensor.contiguous() for name, tensor in kept.items()}, folder / HEADS)
-    save_targets(folder, ["bleu", "flag_backtranslation", "flag_mask_fill"], Scaling((1.0, 0.0, 0.0), (2.0, 1.0, 1.0)))
+    write_targets(folder, {"bleu": ["bleu"], "flag": ["flag_backtranslation", "flag_mask_fill"]}, [1, 0, 0], [2, 1, 1])
     return folder
 
 
 def test_the_kept_head_predicts_in_the_signals_units(with_head: Path) -> None:
     scorer = BleurtScorer(with_head, device="cpu")
-    head = explain.load_head(with_head)
+    head = kept_head.load_head(with_head)
     assert head is not None
-    found = explain.predict_signals(scorer, head, REFERENCE, CANDIDATE)
+    found = kept_head.predict_signals(scorer, head, REFERENCE, CANDIDATE)
     score = scorer.score([REFERENCE], [CANDIDATE])[0]
     assert found["bleu"]["bleu"] == pytest.approx(2 * score + 1, abs=1e-4)
     assert found["flag"] == {"flag_backtranslation": pytest.approx(0.5), "flag_mask_fill": pytest.approx(0.5)}
 
 
-def test_classes_become_probabilities_and_regressions_are_unscaled() -> None:
-    columns = ("rouge_precision", "entailment_entail", "entailment_contradict", "entailment_neutral")
-    head = explain.Head(None, None, columns, (0.5, 0.0, 0.0, 0.0), (0.1, 1.0, 1.0, 1.0))
-    found = explain.named_signals(head, [2.0, math.log(6), math.log(3), 0.0])
+def test_classes_become_probabilities_and_regressions_are_unscaled(tmp_path: Path) -> None:
+    entailment = ["entailment_entail", "entailment_contradict", "entailment_neutral"]
+    columns = {"rouge": ["rouge_precision"], "entailment": entailment}
+    write_targets(tmp_path, columns, [0.5, 0.0, 0.0, 0.0], [0.1, 1.0, 1.0, 1.0])
+    targets = kept_head.read_targets(tmp_path / TARGETS)
+    found = kept_head.named_signals([2.0, math.log(6), math.log(3), 0.0], targets)
     assert list(found) == ["rouge", "entailment"]
     assert found["rouge"] == {"rouge_precision": pytest.approx(0.7)}
     assert list(found["entailment"].values()) == pytest.approx([0.6, 0.3, 0.1])
@@ -127,10 +141,13 @@ def test_classes_become_probabilities_and_regressions_are_unscaled() -> None:
 def test_a_checkpoint_without_a_head_has_no_signals_and_a_damaged_one_is_named(
     checkpoint: Path, with_head: Path
 ) -> None:
-    assert explain.load_head(checkpoint) is None
-    (with_head / TARGETS).write_text('{"columns": ["bleu"], "mean": [0.0], "deviation": [1.0]}')
-    with pytest.raises(ModelError, match=r"heads\.safetensors: holds no pre-training head that targets\.json"):
-        explain.load_head(with_head)
+    assert kept_head.load_head(checkpoint) is None
+    write_targets(with_head, {"bleu": ["bleu"]}, [0.0], [1.0])
+    damaged = [(with_head / TARGETS).read_text(), '{"columns": ["bleu"], "mean": [0.0], "deviation": [1.0]}', "[]"]
+    for content in damaged:
+        (with_head / TARGETS).write_text(content)
+        with pytest.raises(ModelError, match=r"heads\.safetensors: holds no pre-training head that targets\.json"):
+            kept_head.load_head(with_head)
 
 
 EVIL = "<script>alert(1)</script> \x1b[2Jdone & done"
@@ -144,20 +161,20 @@ def panel(reference: str, candidate: str, words: tuple[Word, ...] = ()) -> Panel
 
 def test_text_and_page_carry_no_commands_and_lose_no_word() -> None:
     words = (Word(0, 8, -0.4), Word(26, 35, 0.1))
-    page = heat.page([panel(EVIL, EVIL, words)], "method <m>", "signature <s>")
+    page = coloured_text.page([panel(EVIL, EVIL, words)], "method <m>", "signature <s>")
     assert "<script" not in page and "alert(1)" in page and "n&lt;1&gt;" in page and "signature &lt;s&gt;" in page
     assert "http" not in page and "url(" not in page and "src=" not in page
     shown = re.sub(r"<[^>]+>", "", page.split("<h4>candidate</h4>")[1].split("</p>")[0])
     assert shown.strip("\n") == EVIL.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    text = heat.terminal([panel(EVIL, EVIL, words)], "m", colour=False)
+    text = coloured_text.terminal([panel(EVIL, EVIL, words)], "m", colour=False)
     assert "\x1b" not in text and "<script>(-0.40)" in text and "·[2Jdone" in text
     assert "costs most: <script> -0.400 (candidate)" in text and "bleu: value 0.25" in text
 
 
 def test_colours_grow_with_the_value_on_one_scale() -> None:
     panels = [panel("", "a b", (Word(0, 1, -1.0), Word(2, 3, 0.05))), panel("", "a", (Word(0, 1, 0.5),))]
-    text = heat.terminal(panels, "m", colour=True)
-    strongest, middle = heat.COST_COLOURS[4], heat.GAIN_COLOURS[2]
+    text = coloured_text.terminal(panels, "m", colour=True)
+    strongest, middle = coloured_text.COST_COLOURS[4], coloured_text.GAIN_COLOURS[2]
     assert f"\x1b[38;5;16;48;5;{strongest}ma\x1b[0m b\n" in text  # b is too weak for a colour
     assert f"\x1b[38;5;16;48;5;{middle}ma\x1b[0m" in text
 
@@ -167,9 +184,9 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert heat.coloured(terminal) is True and heat.coloured(io.StringIO()) is False
+    assert coloured_text.coloured(terminal) is True and coloured_text.coloured(io.StringIO()) is False
     monkeypatch.setenv("NO_COLOR", "1")
-    assert heat.coloured(terminal) is False
+    assert coloured_text.coloured(terminal) is False
 
 
 @pytest.fixture
@@ -238,13 +255,13 @@ def test_the_shown_score_is_that_of_the_command_score(new_checkpoint: NewCheckpo
     (scored,) = scorer.score_detailed([segment.references], list(segment.candidates))
     assert scored.windows > 1 and panel_.score == pytest.approx(scored.score, abs=1e-5)
     assert panel_.attribution.score != pytest.approx(scored.score, abs=1e-3)
-    assert f"line 1: score {scored.score:.3f}" in heat.terminal([panel_], "m", colour=False)
+    assert f"line 1: score {scored.score:.3f}" in coloured_text.terminal([panel_], "m", colour=False)
     assert any("the attribution of the first 16 tokens" in note for note in panel_.notes)
 
 
 def test_the_kept_head_of_a_roberta_like_checkpoint_is_its_projection(with_head: Path) -> None:
     weights = {f"classifier.out_proj.{name[11:]}": value for name, value in load_file(with_head / HEADS).items()}
-    kept = explain.load_head(with_head)
+    kept = kept_head.load_head(with_head)
     save_file(weights | {"classifier.dense.weight": torch.zeros(2, 2)}, with_head / HEADS)
-    found = explain.load_head(with_head)
-    assert found is not None and kept is not None and torch.equal(found.weight, kept.weight)
+    found = kept_head.load_head(with_head)
+    assert found is not None and kept is not None and numpy.array_equal(found.weight, kept.weight)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.core.errors import ParamsError
-from pipeline.scoring.cli.destination import check_destinations, written
+from pipeline.scoring.output import check_destinations, written
 
 
 def test_a_file_is_replaced_when_all_is_written_and_keeps_its_permissions(tmp_path: Path) -> None:

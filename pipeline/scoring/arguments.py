@@ -1,4 +1,4 @@
-"""Command-line arguments that subcommands share: what to score, and how. Names of peers' tools work too."""
+"""Command-line arguments that subcommands share: what to score, and how. Flags of other tools work too."""
 
 import argparse
 import contextlib
@@ -22,7 +22,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("input (without any, a table on standard input)").add_argument
     add("-r", "--references", "-reference_file", "--reference_file", nargs="+", action="extend",
         metavar="FILE", default=[],
-        help="references, a line a segment; several files are several references")  # fmt: skip
+        help="references, one segment a line; several files are several references")  # fmt: skip
     add("-t", "--translations", "-candidate_file", "--candidate_file", nargs="+", action="extend",
         metavar="FILE", default=[], help="candidates, a file for each system")  # fmt: skip
     add("-s", "--sources", action=Once, metavar="FILE", help="sources; a candidate that copies its source is flagged")
@@ -33,24 +33,28 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 def add_scorer_arguments(parser: argparse.ArgumentParser) -> None:
     """How to score: the settings of BleurtScorer."""
     add = parser.add_argument_group("metric").add_argument
-    add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", action=Once, metavar="NAME",
-        help="a folder, or a name as in params.yaml; the bundled metric by default")  # fmt: skip
+    add_checkpoint(add)
     add("--batch_size", "-bleurt_batch_size", "--bleurt_batch_size", type=at_least_one, metavar="N",
         help="pairs of a batch, at most")  # fmt: skip
     add("--batch_tokens", type=at_least_one, metavar="N", help="tokens of a batch, at most, padding included")
     add("--max_tokens", type=at_least_one, metavar="N", help="tokens of a pair that are read")
-    add(
-        "--long", choices=["cut", "windows"], default="cut", help="what becomes of longer pairs: cut (default), windows"
-    )
-    add("--multi", choices=["max", "mean"], default="max", help="of several references: max (default), mean")
-    add("--output", metavar="NAME", help="which output of a checkpoint that has several")
+    add("--long", choices=["cut", "windows"], default="cut",
+        help="what happens to longer pairs: cut (default), windows")  # fmt: skip
+    add("--multi", choices=["max", "mean"], default="max", help="over several references: max (default), mean")
+    add("--output", metavar="NAME", help="the output that is the score, if the checkpoint has several")
     add("--device", nargs="+", action="extend", metavar="NAME", help="cpu, cuda, cuda:1, mps; several share the work")
     add("--precision", choices=["auto", "float32", "bf16"], default="auto",
         help="auto (default): bf16 on GPUs that compute in it, else float32")  # fmt: skip
 
 
+def add_checkpoint(add: Callable[..., Any]) -> None:
+    """Which checkpoint; `add` is the `add_argument` of a parser or of a group."""
+    add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", action=Once, metavar="NAME",
+        help="a folder, or a name as in params.yaml; the bundled metric by default")  # fmt: skip
+
+
 class Once(argparse.Action):
-    """A flag, under whichever of its names, that may stand once."""
+    """A flag that may be given once, under any of its names."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, *_: Any) -> None:
         """Keep the value, or end with an error."""
@@ -60,7 +64,7 @@ class Once(argparse.Action):
 
 
 def one_of(kind: type[Name]) -> Callable[[str], Name]:
-    """Reads a name of the enumeration `kind`, in upper or lower case; the error lists them."""
+    """A reader of names of the enumeration `kind`, in upper or lower case; its error lists them."""
 
     def read(text: str) -> Name:
         found = {str(one).lower(): one for one in kind}.get(text.lower())

@@ -1,4 +1,4 @@
-"""Scores of segments as they come, the systems' totals, and what a user should be told at the end."""
+"""Scores of segments as they are computed, the systems' totals, and what a user should know at the end."""
 
 import contextlib
 import json
@@ -13,16 +13,15 @@ from typing import Any
 from tqdm import tqdm
 
 from pipeline.scoring.chunks import Pair
-from pipeline.scoring.cli.destination import written
 from pipeline.scoring.cli.inputs import Segment, Segments
-from pipeline.scoring.cli.output import as_json, shown
+from pipeline.scoring.output import as_json, shown, written
 from pipeline.scoring.scorer import BleurtScorer, Scored
 from pipeline.scoring.signature import Signature
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Segment number `number`, from 1: what each system's candidate scored, and the value that is shown for it."""
+    """Segment number `number`, from 1: the score of each system's candidate, and the value that is shown for it."""
 
     number: int
     segment: Segment
@@ -31,7 +30,7 @@ class Result:
     values: list[float]
 
     def records(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """For each system: the columns of the segment, and its score with all there is to know about it."""
+        """For each system: the columns of the segment, and its score with all that is known about it."""
         for system, candidate, scored in zip(self.systems, self.segment.candidates, self.scored, strict=True):
             yield self._columns(system, candidate), asdict(scored)
 
@@ -62,7 +61,7 @@ class Total:
 
     @property
     def percentile(self) -> float | None:
-        """Mean over the segments; None where there is none."""
+        """Mean over the segments; None if the checkpoint is not calibrated."""
         return None if self.percentiles is None else self.percentiles / self.segments
 
     def add(self, scored: Scored) -> None:
@@ -78,7 +77,7 @@ class Total:
             self.edges[scored.edge] += 1
 
     def warnings(self, signature: Signature) -> list[str]:
-        """A sentence for what was cut, and one for what was flagged."""
+        """A sentence on segments that were cut, and one on segments that were flagged."""
         found = []
         if self.truncated:
             advice = " (--long windows reads them whole)" if signature.long == "cut" else ""
@@ -92,14 +91,14 @@ class Total:
         return found
 
     def row(self) -> dict[str, Any]:
-        """Its line in the table of systems; the percentile is a mean over segments."""
+        """Its row in the table of systems; the percentile is a mean over segments."""
         percentile = {} if self.percentile is None else {"percentile": self.percentile}
         counts = {"segments": self.segments, "truncated": self.truncated, "flagged": self.edges.total()}
         return {"system": self.system, "score": self.score, **percentile, **counts}
 
 
 class Results:
-    """Iterate once: results in order, one chunk of the scorer in memory; `totals` are whole afterwards."""
+    """Results in order, to iterate over once; `totals` are complete afterwards."""
 
     def __init__(
         self, segments: Segments, scorer: BleurtScorer, batch_size: int | None, *, percentiles: bool, silent: bool
@@ -110,7 +109,7 @@ class Results:
         self._percentiles, self._silent = percentiles, silent
 
     def __iter__(self) -> Iterator[Result]:
-        """Scores while it is read; progress goes to standard error unless silent."""
+        """Score as results are asked for; progress goes to standard error unless `silent`."""
         systems = self._segments.systems
         pairs = (
             Pair(segment.references, candidate, segment.source)
@@ -127,13 +126,13 @@ class Results:
             yield Result(number, segment, systems, scored, values)
 
     def shown(self, one: Scored | Total) -> float:
-        """What text shows of a segment or a system: its score, or its percentile where that was asked for."""
+        """The value that text shows of a segment or a system: its score, or its percentile if that was asked for."""
         value = one.percentile if self._percentiles else one.score
         assert value is not None
         return value
 
     def notes(self) -> list[str]:
-        """Signature, scores of the systems, and a warning for what was cut or flagged."""
+        """Signature, scores of the systems, and warnings of segments that were cut or flagged."""
         notes = [str(self.signature)]
         for total in self.totals:
             row = total.row()
@@ -145,7 +144,7 @@ class Results:
 
 @contextlib.contextmanager
 def kept_as_json(file: Path | None, results: Results) -> Iterator[Callable[[Result], None]]:
-    """A function that keeps a result; at the end all that were kept are one JSON document in `file`, if there is one.
+    """A function that keeps a result; at the end all kept results are one JSON document in `file`, if it is given.
 
     {"signature": {…}, "systems": {SYSTEM: {"score": …, "results": [{"reference": …, "bleurt": {"score": …}}]}}}
     """

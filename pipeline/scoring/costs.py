@@ -1,0 +1,133 @@
+"""What scoring and training cost: operations of a pair, what this machine can do in a second, seconds of a step.
+
+`bleurt bench` turns these into ratios that another machine can check.
+
+A training step is measured in two ways over the same batches, in turns: as the training loop does it (batch, forward,
+backward, clipping, Adam, learning rate), and as the model's bare forward and backward pass over as many tokens without
+padding. For the bare pass, the tokens of the batch and those that follow are cut into rows of one length.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy
+import torch
+from transformers import PreTrainedModel
+
+from pipeline.core import runtime
+from pipeline.finetune.finetuning import rating_loss
+from pipeline.metric.pairs import EncodedPairs
+from pipeline.training.batches import BatchPlan
+from pipeline.training.loop import Schedule, new_optimizer, update
+
+PRODUCT_TOKENS = 4096
+"""Rows of the matrices that are multiplied: tokens of a batch."""
+
+PRODUCT_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """An encoder: its layers, the width of its hidden states and of its feed-forward layers."""
+
+    layers: int
+    hidden: int
+    inner: int
+
+
+def sizes_of(config: Any) -> Sizes:
+    """Sizes of a sequence classifier of transformers, or of the encoder inside an AlignmentMetric."""
+    inside = config.encoder_config() if hasattr(config, "encoder_config") else config
+    return Sizes(inside.num_hidden_layers, inside.hidden_size, inside.intermediate_size)
+
+
+def pair_operations(tokens: int, sizes: Sizes) -> int:
+    """Multiplications and additions of the encoder's matrix products on a pair of `tokens` tokens.
+
+    A layer multiplies each token with four matrices (hidden, hidden) and with two (hidden, inner). Attention multiplies
+    each token with each other, twice. The head adds less than a hundredth, which is left out.
+
+    >>> pair_operations(10, Sizes(layers=1, hidden=2, inner=8))
+    1760
+    """
+    matrices = 2 * tokens * (4 * sizes.hidden**2 + 2 * sizes.hidden * sizes.inner)
+    return sizes.layers * (matrices + 4 * tokens**2 * sizes.hidden)
+
+
+def product_rate(sizes: Sizes, seconds: float = PRODUCT_SECONDS) -> float:
+    """Operations a second of torch.matmul in single precision, on the encoder's shapes as often as a layer has them."""
+    times, work = 0.0, 0
+    for count, width, height in (
+        (4, sizes.hidden, sizes.hidden),
+        (1, sizes.hidden, sizes.inner),
+        (1, sizes.inner, sizes.hidden),
+    ):
+        left, right = torch.rand(PRODUCT_TOKENS, width), torch.rand(width, height)
+        out = torch.empty(PRODUCT_TOKENS, height)
+        torch.matmul(left, right, out=out)
+        repeats, started = 0, time.perf_counter()
+        while time.perf_counter() - started < seconds / 3:
+            torch.matmul(left, right, out=out)
+            repeats += 1
+        times += count * (time.perf_counter() - started) / repeats
+        work += count * 2 * PRODUCT_TOKENS * width * height
+    return work / times
+
+
+def step_seconds(
+    model: PreTrainedModel,
+    pairs: EncodedPairs,
+    ratings: torch.Tensor,
+    batch_pairs: int,
+    schedule: Schedule,
+    steps: int,
+) -> tuple[float, float]:
+    """Median seconds of a training step, and of a bare forward and backward pass over as many tokens.
+
+    `model` learns `ratings`, float32 (pairs, aspects), in `steps` batches of `batch_pairs` pairs.
+    """
+    device = runtime.device()
+    plan = BatchPlan(pairs.lengths, batch_pairs, schedule.seed)
+    optimizer = new_optimizer(model, schedule)
+    model.train()
+
+    def loss(model: torch.nn.Module, rows: list[int]) -> torch.Tensor:
+        return rating_loss(model(**pairs.batch(rows, device)).logits, ratings[rows].to(device))
+
+    ours, bare = list[float](), list[float]()
+    for step in range(steps + 1):
+        rows = plan.rows(step)
+        inputs = {name: value.to(device) for name, value in level(pairs, rows).items()}
+        ours.append(_seconds(partial(update, model, optimizer, loss, rows, schedule, step)))
+        bare.append(_seconds(partial(_bare, model, inputs)))
+    return statistics.median(ours[1:]), statistics.median(bare[1:])  # the first of each is slower
+
+
+def level(pairs: EncodedPairs, rows: list[int]) -> dict[str, torch.Tensor]:
+    """As many tokens as `rows` have, in as many rows of one length: half reference, half candidate, no padding."""
+    width = round(float(pairs.lengths[rows].mean()))
+    places = numpy.arange(pairs.starts[rows[0]], pairs.starts[rows[0]] + len(rows) * width)
+    ids = torch.from_numpy(pairs.ids.take(places, mode="wrap").astype(numpy.int64)).view(len(rows), width)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if pairs.typed:
+        inputs["token_type_ids"] = (torch.arange(width) >= width // 2).long().repeat(len(rows), 1)
+    return inputs
+
+
+def _bare(model: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> None:
+    with runtime.autocast(training=True):
+        value = model(**inputs).logits.square().mean()
+    torch.autograd.backward(value)
+    model.zero_grad()
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    if runtime.device().startswith("cuda"):
+        torch.cuda.synchronize()
+    return time.perf_counter() - started
