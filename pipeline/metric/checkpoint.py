@@ -7,10 +7,10 @@ keep the pre-training head beside it in `heads.safetensors`, so that the signals
 """
 
 import contextlib
+import dataclasses
 import enum
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from pipeline.core.errors import ModelError
 from pipeline.core.models import from_folder, load, load_config, load_tokenizer, locate, usable_tokens
 from pipeline.core.shards import writing
 from pipeline.metric.alignment import SPREAD, AlignmentConfig, AlignmentMetric
-from pipeline.metric.tasks import Scaling
+from pipeline.metric.tasks import Loss, Scaling, Targets, Task
 
 HEADS = "heads.safetensors"
 TARGETS = "targets.json"
@@ -158,11 +158,35 @@ def _weights(file: Path) -> Iterator[None]:
             raise error if isinstance(error, OSError) else OSError(str(error)) from error
 
 
-def save_targets(folder: Path, columns: Sequence[str], scaling: Scaling) -> None:
-    """Write which columns the head predicts and how they were scaled."""
-    text = json.dumps({"columns": list(columns), **asdict(scaling)}, indent=1)
+def save_targets(folder: Path, targets: Targets) -> None:
+    """Write which columns the pre-training head in `folder` predicts, how they were scaled, and their tasks."""
+    written = {
+        "columns": targets.columns,
+        **dataclasses.asdict(targets.scaling),
+        "tasks": [dataclasses.asdict(task) for task in targets.tasks],
+    }
     with writing(folder / TARGETS):
-        (folder / TARGETS).write_text(text + "\n", encoding="utf-8")
+        (folder / TARGETS).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+
+
+def read_targets(folder: Path) -> Targets:
+    """What the pre-training head in `folder` predicts; a ModelError if its targets.json does not say so."""
+    file = folder / TARGETS
+    try:
+        read = json.loads(file.read_text(encoding="utf-8"))
+        if "tasks" not in read:
+            raise ModelError(f"{file}: names no tasks, as before signals were named in params.yaml; train again.")
+        tasks = tuple(
+            Task(task["name"], task["signal"], tuple(task["columns"]), Loss(task["loss"])) for task in read["tasks"]
+        )
+        targets = Targets(tasks, Scaling(tuple(map(float, read["mean"])), tuple(map(float, read["deviation"]))))
+        if not list(targets.columns) == read["columns"] or not all(
+            len(numbers) == len(targets.columns) for numbers in (targets.scaling.mean, targets.scaling.deviation)
+        ):
+            raise ValueError("columns differ")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{file}: does not describe a pre-training head.") from error
+    return targets
 
 
 def keep_heads(pretrained: Path, finetuned: Path) -> None:

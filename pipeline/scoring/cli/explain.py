@@ -32,6 +32,7 @@ from pipeline.scoring.cli.destination import check_destinations, written
 from pipeline.scoring.cli.inputs import Segment
 
 if TYPE_CHECKING:
+    from pipeline.metric.tasks import Targets
     from pipeline.scoring.attribution import Baseline
     from pipeline.scoring.coloured_text import Panel
     from pipeline.scoring.scorer import BleurtScorer, Scored
@@ -169,33 +170,29 @@ def _notes(scorer: "BleurtScorer", scored: "Scored", references: int, best: int,
 
 @dataclass(frozen=True)
 class Head:
-    """The pre-training head: `weight` (columns, features) and `bias` (columns,), and how its columns were scaled."""
+    """The pre-training head: `weight` (columns, features) and `bias` (columns,), and what its columns are."""
 
     weight: Any
     bias: Any
-    columns: tuple[str, ...]
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
+    targets: "Targets"
 
 
 def load_head(folder: Path) -> Head | None:
-    """The head that the checkpoint in `folder` keeps; None where it keeps none, a ModelError where it is damaged."""
+    """The head that the checkpoint in `folder` keeps; None if it keeps none, a ModelError if it is damaged."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    from pipeline.metric.checkpoint import HEADS, TARGETS
+    from pipeline.metric.checkpoint import HEADS, TARGETS, read_targets
 
     if not (folder / HEADS).exists() or not (folder / TARGETS).exists():
         return None
     try:
         weights = load_file(folder / HEADS)
-        targets = json.loads((folder / TARGETS).read_text(encoding="utf-8"))
-        lists = {name: tuple(targets[name]) for name in ("columns", "mean", "deviation")}
         name = "classifier.out_proj" if "classifier.out_proj.weight" in weights else "classifier"  # as head_of
-        head = Head(weights[f"{name}.weight"], weights[f"{name}.bias"], **lists)
+        head = Head(weights[f"{name}.weight"], weights[f"{name}.bias"], read_targets(folder))
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{folder / HEADS}: holds no pre-training head that {TARGETS} describes.") from error
-    if not len(head.weight) == len(head.bias) == len(head.columns) == len(head.mean) == len(head.deviation):
+    if not len(head.weight) == len(head.bias) == len(head.targets.columns):
         raise ModelError(f"{folder / HEADS}: holds no pre-training head that {TARGETS} describes.")
     return head
 
@@ -211,6 +208,7 @@ def predict_signals(
 
     from pipeline.metric.checkpoint import head_of
     from pipeline.metric.pairs import encode_pairs
+    from pipeline.metric.tasks import named_signals
 
     features: list[torch.Tensor] = []
     handle = head_of(scorer.model).register_forward_pre_hook(lambda _, inputs: features.append(inputs[0]))
@@ -223,27 +221,7 @@ def predict_signals(
     read = features[0][0].float().cpu()
     if head.weight.shape[1] != len(read):
         raise ModelError(f"{scorer.checkpoint}: the kept head reads {head.weight.shape[1]} features, not {len(read)}.")
-    return named_signals(head, (head.weight.float() @ read + head.bias.float()).tolist())
-
-
-def named_signals(head: Head, raw: Sequence[float]) -> dict[str, dict[str, float]]:
-    """The head's outputs by group, undoing the scaling of regressions; a group of classes becomes probabilities."""
-    import numpy
-    from scipy.special import softmax
-
-    from pipeline.core.records import SIGNAL_COLUMNS
-    from pipeline.metric.tasks import TASKS, Kind
-
-    classes = {task.group for task in TASKS if task.kind is Kind.MULTICLASS}
-    found: dict[str, dict[str, float]] = {}
-    for group, columns in SIGNAL_COLUMNS.items():
-        places = [head.columns.index(column) for column in columns if column in head.columns]
-        values = numpy.array([raw[place] * head.deviation[place] + head.mean[place] for place in places])
-        if group in classes and places:
-            values = softmax(values)
-        if places:
-            found[group] = {head.columns[place]: float(value) for place, value in zip(places, values, strict=True)}
-    return found
+    return named_signals((head.weight.float() @ read + head.bias.float()).tolist(), head.targets)
 
 
 def _record(panel: "Panel") -> dict[str, Any]:

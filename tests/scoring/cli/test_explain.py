@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 import re
 import shutil
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from tiny_filler import save_tiny_filler
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.models import load_tokenizer
 from pipeline.metric.checkpoint import HEADS, TARGETS, Head, save_targets
-from pipeline.metric.tasks import Scaling
+from pipeline.metric.tasks import Loss, Scaling, Targets, tasks_of
 from pipeline.scoring import coloured_text as heat
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.attribution import MAX_STEPS, TOLERANCE, Attribution, Baseline, Word, attribute
@@ -101,7 +100,9 @@ def with_head(checkpoint: Path, tmp_path: Path) -> Path:
     weights = load_file(folder / "model.safetensors")
     kept = {name: weights[f"classifier.{name}"].repeat(*times) for name, times in (("weight", (3, 1)), ("bias", (3,)))}
     save_file({f"classifier.{name}": tensor.contiguous() for name, tensor in kept.items()}, folder / HEADS)
-    save_targets(folder, ["bleu", "flag_backtranslation", "flag_mask_fill"], Scaling((1.0, 0.0, 0.0), (2.0, 1.0, 1.0)))
+    columns = {"bleu": ["bleu"], "flag": ["flag_backtranslation", "flag_mask_fill"]}
+    tasks = tasks_of(columns, {"bleu": Loss.JOINT, "flag": Loss.DISTRIBUTION})
+    save_targets(folder, Targets(tasks, Scaling((1.0, 0.0, 0.0), (2.0, 1.0, 1.0))))
     return folder
 
 
@@ -115,20 +116,11 @@ def test_the_kept_head_predicts_in_the_signals_units(with_head: Path) -> None:
     assert found["flag"] == {"flag_backtranslation": pytest.approx(0.5), "flag_mask_fill": pytest.approx(0.5)}
 
 
-def test_classes_become_probabilities_and_regressions_are_unscaled() -> None:
-    columns = ("rouge_precision", "entailment_entail", "entailment_contradict", "entailment_neutral")
-    head = explain.Head(None, None, columns, (0.5, 0.0, 0.0, 0.0), (0.1, 1.0, 1.0, 1.0))
-    found = explain.named_signals(head, [2.0, math.log(6), math.log(3), 0.0])
-    assert list(found) == ["rouge", "entailment"]
-    assert found["rouge"] == {"rouge_precision": pytest.approx(0.7)}
-    assert list(found["entailment"].values()) == pytest.approx([0.6, 0.3, 0.1])
-
-
 def test_a_checkpoint_without_a_head_has_no_signals_and_a_damaged_one_is_named(
     checkpoint: Path, with_head: Path
 ) -> None:
     assert explain.load_head(checkpoint) is None
-    (with_head / TARGETS).write_text('{"columns": ["bleu"], "mean": [0.0], "deviation": [1.0]}')
+    save_targets(with_head, Targets(tasks_of({"bleu": ["bleu"]}, {"bleu": Loss.JOINT}), Scaling((0.0,), (1.0,))))
     with pytest.raises(ModelError, match=r"heads\.safetensors: holds no pre-training head that targets\.json"):
         explain.load_head(with_head)
 
