@@ -2,8 +2,9 @@
 
 A checkpoint is a `save_pretrained` folder for AutoModelForSequenceClassification: either one of transformers' own
 classes, as in the paper, or `pipeline.metric.alignment.AlignmentMetric`, whose code lies beside the weights.
-Pre-trained checkpoints have one output for every target column; fine-tuned ones have one for each rated aspect, and
-keep the pre-training head beside it in `heads.safetensors`, so that the signals can still be predicted.
+A pre-trained checkpoint has one output for each column of its signals, which `targets.json` describes. A fine-tuned one
+has one output for each rated aspect; it keeps the pre-training head in `heads.safetensors`, so that the signals can
+still be predicted.
 """
 
 import contextlib
@@ -38,10 +39,10 @@ class Head(enum.StrEnum):
 
 
 def new_metric(encoder: str, head: Head, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
-    """The encoder named `encoder` (see `locate`) under a fresh head with one row for each of `outputs`.
+    """The encoder named `encoder` (see `locate`) under a fresh `head` with one row for each of `outputs`.
 
-    Pooler and classifier may be new, drawn from `seed`; any other weight that the folder lacks is a ModelError. An
-    encoder that has the alignment head already is a checkpoint, and keeps it.
+    The pooler and the last layer may be new; `seed` draws them. Any other weight that the folder lacks is a ModelError.
+    A checkpoint that has the alignment head already keeps it, whatever `head` says.
     """
     folder = locate(encoder)
     config = load_config(folder)
@@ -52,7 +53,10 @@ def new_metric(encoder: str, head: Head, outputs: Sequence[str], dropout: float,
 
 
 def with_outputs(folder: Path, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
-    """The checkpoint or encoder in `folder` as it is, under a fresh last layer with one row for each of `outputs`."""
+    """The checkpoint or encoder in `folder` under a fresh last layer with one row for each of `outputs`.
+
+    `seed` draws the layer; all other weights stay, and every rate of dropout becomes `dropout`.
+    """
     config = _named(load_config(folder), outputs)
     _set_dropout(config, dropout)
     torch.manual_seed(seed)
@@ -101,7 +105,7 @@ def _set_dropout(config: Any, dropout: float) -> None:
 
 
 def _fresh_head(model: PreTrainedModel, seed: int) -> None:
-    """A new last layer from `seed` alone: same start whatever the folder held or the library drew before.
+    """A new last layer that depends only on `seed`, not on what the folder held or the library has drawn before.
 
     With the alignment head every output starts as four times the F measure of the matching; [CLS] weighs nothing yet.
     """
@@ -124,7 +128,7 @@ def head_of(model: PreTrainedModel) -> torch.nn.Linear:
 
 
 class ExactLinear(torch.nn.Linear):
-    """A linear layer in its weights' precision: under bf16's autocast, scores would come in steps of 0.004."""
+    """A linear layer that computes in its weights' precision. Under bf16's autocast, scores would be 0.004 apart."""
 
     def forward(self, given: torch.Tensor) -> torch.Tensor:
         """Outputs (rows, outputs) of features (rows, features)."""
@@ -133,7 +137,10 @@ class ExactLinear(torch.nn.Linear):
 
 
 def load_metric(folder: Path, device: str | None = None) -> PreTrainedModel:
-    """The checkpoint in `folder`, whole, in evaluation mode and single precision, on `device` or the runtime's."""
+    """The checkpoint in `folder`, in evaluation mode and single precision, on `device` or the runtime's device.
+
+    A checkpoint that lacks a weight is a ModelError.
+    """
     model = load(AutoModelForSequenceClassification, locate(str(folder)))
     assert isinstance(model, PreTrainedModel)
     head_of(model).__class__ = ExactLinear
@@ -149,7 +156,7 @@ def save_metric(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
 
 @contextlib.contextmanager
 def _weights(file: Path) -> Iterator[None]:
-    """Inside, `file` is written by safetensors: an error of the disk is a StorageError and leaves no part of it."""
+    """Inside, safetensors writes `file`; if the disk fails, that is a StorageError, and no part of the file stays."""
     with writing(file):
         try:
             yield
@@ -190,7 +197,7 @@ def read_targets(folder: Path) -> Targets:
 
 
 def keep_heads(pretrained: Path, finetuned: Path) -> None:
-    """Carry the pre-training head of `pretrained` over into `finetuned`; nothing to do where there was none."""
+    """Copy the pre-training head of `pretrained` and its targets to `finetuned`; nothing if there was no head."""
     if not (pretrained / TARGETS).exists():
         return
     weights = load_file(pretrained / "model.safetensors")

@@ -53,7 +53,7 @@ class MappedPairs:
     @property
     def truncated(self) -> int:
         """Number of pairs that were cut."""
-        return pyarrow.compute.sum(self.dataset.data.column("cut"), min_count=0).as_py()
+        return int(pyarrow.compute.sum(self.dataset.data.column("cut")).as_py())
 
     def take(self, rows: NDArray[numpy.int64]) -> EncodedPairs:
         """The pairs `rows`, in that order, in memory."""
@@ -77,8 +77,8 @@ def mapped_pairs(pairs: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: in
         for shard, file in zip(shards, files, strict=True):
             if not file.exists():
                 table = read_shard(shard, PAIRS)
-                texts = (table.column(name).to_pylist() for name in ("reference", "candidate"))
-                _write(file, encode_pairs(tokenizer, *texts, max_tokens))
+                references, candidates = (table.column(name).to_pylist() for name in ("reference", "candidate"))
+                _write(file, encode_pairs(tokenizer, references, candidates, max_tokens))
     dataset = datasets.concatenate_datasets([datasets.Dataset.from_file(str(file)) for file in files])
     if not len(dataset):
         raise InputError("holds no pairs", file=pairs)

@@ -65,4 +65,5 @@ class BatchPlan:
         epoch, position = divmod(step, self.steps_an_epoch)
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, epoch_batches(self.lengths, self.batch_rows, self.seed, epoch)
-        return self._batches[position].tolist()
+        rows: list[int] = self._batches[position].tolist()
+        return rows

@@ -75,9 +75,7 @@ def test_tau_is_the_mean_of_the_aspects_that_have_one() -> None:
     nan = math.nan
     human = numpy.array([[1.0, 0.5, nan], [2.0, 0.5, nan], [3.0, nan, nan]])
     metric = numpy.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0], [0.0, 3.0, 3.0]])
-    assert mean_kendall(human, metric) == pytest.approx(
-        -1 / 3
-    )  # 1 pair concordant, 2 discordant; others undefined
+    assert mean_kendall(human, metric) == pytest.approx(-1 / 3)  # 1 pair concordant, 2 discordant; others undefined
     assert math.isnan(mean_kendall(human[:, 1:], metric[:, 1:]))
 
 
@@ -193,9 +191,7 @@ def test_graded_candidates_are_graded_only_for_meaning(tmp_path: Path) -> None:
     params = dataclasses.replace(PARAMS, aspects=aspects, graded_share=0.25)
     targets = with_graded(rated, graded_in(tmp_path / "graded", 5), params).targets[6:]
     assert numpy.isnan(targets).all(axis=0).tolist() == [True, False, True]  # semantics is not rated
-    with pytest.raises(
-        ParamsError, match=r"^finetune\.graded_share: must be 0 without adequacy or semantics, not"
-    ):
+    with pytest.raises(ParamsError, match=r"^finetune\.graded_share: must be 0 without adequacy or semantics, not"):
         from_mapping(dataclasses.asdict(params) | {"aspects": ["fluency", "grammar"]}, FinetuneParams, "finetune")
 
 

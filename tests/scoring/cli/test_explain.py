@@ -15,7 +15,7 @@ from tiny_filler import save_tiny_filler
 
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.models import load_tokenizer
-from pipeline.metric.checkpoint import HEADS, TARGETS, Head, save_targets
+from pipeline.metric.checkpoint import HEADS, Head, save_targets
 from pipeline.metric.tasks import Loss, Scaling, Targets, tasks_of
 from pipeline.scoring import coloured_text as heat
 from pipeline.scoring.__main__ import main
