@@ -15,16 +15,14 @@ from pipeline.core import runtime
 from pipeline.core.errors import InputError
 from pipeline.core.models import check_max_tokens, load_tokenizer
 from pipeline.core.seeds import generator
-from pipeline.finetune.params import FinetuneParams
-from pipeline.finetune.probe import probe
-from pipeline.finetune.reading import read_rated, with_graded
-from pipeline.metric.checkpoint import keep_heads, save_metric, with_outputs
-from pipeline.metric.pairs import encode_pairs
-from pipeline.metric.prediction import outputs
+from pipeline.finetune.lessons import FinetuneParams, read_rated, with_graded
+from pipeline.metric.checkpoint import head_of, keep_heads, save_metric, with_outputs
+from pipeline.metric.pairs import EncodedPairs, encode_pairs
+from pipeline.metric.prediction import head_inputs, outputs
 from pipeline.statistics.correlation import kendall
 from pipeline.training.loop import History, process_group
-from pipeline.training.plan import BatchPlan
 from pipeline.training.runs import finish, note_training, run, state_folder, write_counts, write_training
+from pipeline.training.schedule import BatchPlan
 
 
 def mean_kendall(human: numpy.ndarray, metric: numpy.ndarray) -> float:
@@ -131,6 +129,32 @@ def _train_members(
     if params.members > 1:
         model.load_state_dict(average(members))
     return histories or None
+
+
+def probe(
+    model: PreTrainedModel, pairs: EncodedPairs, ratings: numpy.ndarray, penalty: float, batch_tokens: int
+) -> None:
+    """Set the last layer of `model` to the ridge regression of `ratings` (pairs, aspects), NaN for an unrated aspect.
+
+    Kumar et al. 2022 (linear probing, then fine-tuning); the paper starts from a fresh layer. docs/log.md has results.
+    All other weights stay, and so does the layer's row of an aspect without any rating. What the layer reads is
+    standardised first. `penalty` is that of the squared weights; it counts like as many pairs.
+    """
+    layer = head_of(model.eval())
+    features = head_inputs(model, pairs, batch_tokens).astype(numpy.float64)
+    mean, deviation = features.mean(0), features.std(0) + 1e-6
+    standard = (features - mean) / deviation
+    for aspect in range(ratings.shape[1]):
+        known = ~numpy.isnan(ratings[:, aspect])
+        if not known.any():
+            continue
+        x, y = standard[known], ratings[known, aspect].astype(numpy.float64)
+        centre = x.mean(0)
+        gram = (x - centre).T @ (x - centre) + penalty * numpy.eye(x.shape[1])
+        weights = numpy.linalg.solve(gram, (x - centre).T @ (y - y.mean())) / deviation
+        with torch.no_grad():
+            layer.weight[aspect] = torch.tensor(weights, dtype=layer.weight.dtype)
+            layer.bias[aspect] = float(y.mean() - weights @ (mean + deviation * centre))
 
 
 def member_seed(seed: int, number: int) -> int:

@@ -15,9 +15,8 @@ from pipeline.metric.prediction import outputs
 from pipeline.metric.tasks import Loss, Targets, chosen_signals, columns_of, fit_scaling, multitask_loss, tasks_of
 from pipeline.pretrain.reading import read_labelled, scaled, signal_columns, split_by_segment
 from pipeline.training.loop import History
-from pipeline.training.plan import BatchPlan
 from pipeline.training.runs import finish, note_training, run, state_folder, write_counts, write_training
-from pipeline.training.schedule import Schedule
+from pipeline.training.schedule import BatchPlan, Schedule
 
 
 @params

@@ -17,10 +17,8 @@ from pipeline.core.models import load_tokenizer
 from pipeline.core.params import from_mapping
 from pipeline.core.records import GRADED, RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
-from pipeline.finetune.finetuning import average, finetune, mean_kendall, member_seed
-from pipeline.finetune.params import FinetuneParams
-from pipeline.finetune.probe import probe
-from pipeline.finetune.reading import read_rated, with_graded
+from pipeline.finetune.finetuning import average, finetune, mean_kendall, member_seed, probe
+from pipeline.finetune.lessons import FinetuneParams, read_rated, with_graded
 from pipeline.metric.checkpoint import Head, head_of, new_metric
 from pipeline.metric.pairs import encode_pairs
 from pipeline.metric.prediction import outputs

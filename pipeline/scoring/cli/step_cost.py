@@ -22,14 +22,12 @@ from pipeline.core import runtime
 from pipeline.core.models import load_tokenizer, locate
 from pipeline.core.params import load_params
 from pipeline.finetune.finetuning import rating_loss
-from pipeline.finetune.params import FinetuneParams
-from pipeline.finetune.reading import read_rated
+from pipeline.finetune.lessons import FinetuneParams, read_rated
 from pipeline.metric.checkpoint import new_metric
 from pipeline.metric.pairs import EncodedPairs, encode_pairs
 from pipeline.pretrain.pretraining import PretrainParams
 from pipeline.training.loop import update
-from pipeline.training.plan import BatchPlan
-from pipeline.training.schedule import new_optimizer
+from pipeline.training.schedule import BatchPlan, new_optimizer
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.batches import pad, token_batches
-from pipeline.training.plan import BatchPlan, epoch_batches
+from pipeline.training.schedule import BatchPlan, epoch_batches
 
 
 def test_an_epoch_holds_every_row_once() -> None:
