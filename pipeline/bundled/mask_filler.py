@@ -21,8 +21,7 @@ from pipeline.bundled.trim import SPECIAL
 from pipeline.bundled.wikipedia import DUMP, read_dump, read_wiki_split, read_wikitext, sentences_of
 from pipeline.core.batches import pad, token_batches
 from pipeline.core.seeds import generator
-from pipeline.training.batches import BatchPlan
-from pipeline.training.loop import Schedule
+from pipeline.training.schedule import BatchPlan, Schedule
 
 
 @dataclass(frozen=True)

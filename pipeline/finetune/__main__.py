@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
-from pipeline.finetune.finetuning import FinetuneParams, finetune
+from pipeline.finetune.finetuning import finetune
+from pipeline.finetune.lessons import FinetuneParams
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
 """The metric's own architecture: an encoder over (reference, candidate) whose head sees how the words align.
 
-The paper predicts from [CLS] alone. A small encoder learns little of that vector from a few thousand ratings, whereas
-the cosine between hidden states says at once which words of one sentence stand in the other. The head here reads both:
-[CLS] through a dense tanh layer, and BERTScore's greedy matching (Zhang et al. 2020) of the last hidden states. Both
-sentences have read each other by then, and fine-tuning moves the hidden states themselves.
+The paper predicts only from [CLS]. A few thousand ratings teach a small encoder little about that vector, but the
+cosines between hidden states say at once which words of one sentence stand in the other. The head here reads both:
+[CLS] through a dense tanh layer, and BERTScore's greedy matching (Zhang et al. 2020) of the last hidden states. By then
+each sentence has read the other, and fine-tuning moves the hidden states themselves.
 
-This file needs torch and transformers alone: `save_pretrained` puts a copy of it beside the weights, so that
+This file needs only torch and transformers: `save_pretrained` puts a copy of it beside the weights, so that
 `AutoModelForSequenceClassification.from_pretrained(folder, trust_remote_code=True)` works without this project.
 """
 
@@ -20,18 +20,18 @@ MATCHES = 3
 """Features of the alignment: precision, recall, F measure."""
 
 SPREAD = 40.0
-"""Scale of the alignment's features, which cosines of 0.4 to 1 spread from -4 to 20.
+"""Scale of the alignment's features: cosines from 0.4 to 1 become features from -4 to 20.
 
-Adam moves every weight by about the learning rate, so a large feature is a fast one: three weights on the alignment
-keep pace with hundreds on [CLS] at the encoder's small rate.
+Adam moves every weight by about the learning rate, so what a weight adds to the output grows as fast as its feature is
+large. At the encoder's small rate, three weights on large features keep pace with hundreds of weights on [CLS].
 """
 
 
 class AlignmentConfig(PreTrainedConfig):  # type: ignore[misc]
-    """`encoder` is the encoder's whole configuration; words are all tokens but `special_ids`.
+    """`encoder` is the encoder's whole configuration; all tokens but `special_ids` count as words.
 
-    `separator_id` ends the reference where a model knows no segment types; `max_position_embeddings` is the longest
-    input in tokens, whatever the encoder counts its positions from.
+    If the model knows no segment types, the first `separator_id` ends the reference. `max_position_embeddings` is the
+    longest input in tokens; some encoders count their positions from another number than 0, and that is allowed for.
     """
 
     model_type = "bleurt-alignment"
@@ -90,7 +90,8 @@ class AlignmentMetric(PreTrainedModel):  # type: ignore[misc]
     ) -> SequenceClassifierOutput:
         """Outputs for a batch of pairs; `input_ids` and the masks are (pairs, tokens), as the tokenizer makes them.
 
-        `inputs_embeds` (pairs, tokens, width) may stand in for the embeddings of `input_ids`, which is needed anyway.
+        `inputs_embeds` (pairs, tokens, width) replaces the embeddings of `input_ids`; `input_ids` still says which
+        tokens are words.
         """
         assert input_ids is not None
         if attention_mask is None:
@@ -110,7 +111,7 @@ class AlignmentMetric(PreTrainedModel):  # type: ignore[misc]
     def _words(
         self, ids: torch.Tensor, attention_mask: torch.Tensor, types: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Where the words of the references and of the candidates stand: two boolean tensors (pairs, tokens)."""
+        """Which tokens are words of the reference, and which of the candidate: two boolean tensors (pairs, tokens)."""
         if types is None:
             separators = (ids == self.config.separator_id).long()
             second = (separators.cumsum(1) - separators) > 0
@@ -122,10 +123,12 @@ class AlignmentMetric(PreTrainedModel):  # type: ignore[misc]
 
 
 def match(hidden: torch.Tensor, references: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Greedy matching of hidden states (B, T, D): precision, recall and F measure, float32 (B, 3).
+    """Greedy matching of hidden states (B, T, D): precision, recall and F measure, float32 (B, 3), at most 1 each.
 
-    `references` and `candidates` (B, T) say whose word a token is. Each word counts with its best cosine on the other
-    side. A side without words makes all three 0.
+    `references` and `candidates` (B, T) say which tokens are whose words. Every word counts with its best cosine to a
+    word of the other side. Precision is the mean over the candidate's words, recall over the reference's. A side
+    without words makes all three 0. With the reference [a, b] and the candidate [a], where a and b are at right angles,
+    precision is 1, recall (1 + 0) / 2 and F 2 * 1 * 0.5 / 1.5 = 2/3.
     """
     with torch.autocast(hidden.device.type, enabled=False):
         unit = torch.nn.functional.normalize(hidden.float(), dim=-1)
@@ -140,7 +143,7 @@ def match(hidden: torch.Tensor, references: torch.Tensor, candidates: torch.Tens
 
 
 def _mean(best: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """Mean of `best` (B, T) over the words of each row; 0 where a row has none."""
+    """Mean of `best` (B, T) over the words of each row; 0 if a row has none."""
     return (best * words).sum(1) / words.sum(1).clamp(min=1)
 
 

@@ -2,15 +2,16 @@
 
 A checkpoint is a `save_pretrained` folder for AutoModelForSequenceClassification: either one of transformers' own
 classes, as in the paper, or `pipeline.metric.alignment.AlignmentMetric`, whose code lies beside the weights.
-Pre-trained checkpoints have one output for every target column; fine-tuned ones have one for each rated aspect, and
-keep the pre-training head beside it in `heads.safetensors`, so that the signals can still be predicted.
+A pre-trained checkpoint has one output for each column of its signals, which `targets.json` describes. A fine-tuned one
+has one output for each rated aspect; it keeps the pre-training head in `heads.safetensors`, so that the signals can
+still be predicted.
 """
 
 import contextlib
+import dataclasses
 import enum
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from pipeline.core.errors import ModelError
 from pipeline.core.models import from_folder, load, load_config, load_tokenizer, locate, usable_tokens
 from pipeline.core.shards import writing
 from pipeline.metric.alignment import SPREAD, AlignmentConfig, AlignmentMetric
-from pipeline.metric.tasks import Scaling
+from pipeline.metric.tasks import Loss, Scaling, Targets, Task
 
 HEADS = "heads.safetensors"
 TARGETS = "targets.json"
@@ -38,10 +39,10 @@ class Head(enum.StrEnum):
 
 
 def new_metric(encoder: str, head: Head, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
-    """The encoder named `encoder` (see `locate`) under a fresh head with one row for each of `outputs`.
+    """The encoder named `encoder` (see `locate`) under a fresh `head` with one row for each of `outputs`.
 
-    Pooler and classifier may be new, drawn from `seed`; any other weight that the folder lacks is a ModelError. An
-    encoder that has the alignment head already is a checkpoint, and keeps it.
+    The pooler and the last layer may be new; `seed` draws them. Any other weight that the folder lacks is a ModelError.
+    A checkpoint that has the alignment head already keeps it, whatever `head` says.
     """
     folder = locate(encoder)
     config = load_config(folder)
@@ -52,7 +53,10 @@ def new_metric(encoder: str, head: Head, outputs: Sequence[str], dropout: float,
 
 
 def with_outputs(folder: Path, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
-    """The checkpoint or encoder in `folder` as it is, under a fresh last layer with one row for each of `outputs`."""
+    """The checkpoint or encoder in `folder` under a fresh last layer with one row for each of `outputs`.
+
+    `seed` draws the layer; all other weights stay, and every rate of dropout becomes `dropout`.
+    """
     config = _named(load_config(folder), outputs)
     _set_dropout(config, dropout)
     torch.manual_seed(seed)
@@ -101,7 +105,7 @@ def _set_dropout(config: Any, dropout: float) -> None:
 
 
 def _fresh_head(model: PreTrainedModel, seed: int) -> None:
-    """A new last layer from `seed` alone: same start whatever the folder held or the library drew before.
+    """A new last layer that depends only on `seed`, not on what the folder held or the library has drawn before.
 
     With the alignment head every output starts as four times the F measure of the matching; [CLS] weighs nothing yet.
     """
@@ -124,7 +128,7 @@ def head_of(model: PreTrainedModel) -> torch.nn.Linear:
 
 
 class ExactLinear(torch.nn.Linear):
-    """A linear layer in its weights' precision: under bf16's autocast, scores would come in steps of 0.004."""
+    """A linear layer that computes in its weights' precision. Under bf16's autocast, scores would be 0.004 apart."""
 
     def forward(self, given: torch.Tensor) -> torch.Tensor:
         """Outputs (rows, outputs) of features (rows, features)."""
@@ -133,7 +137,10 @@ class ExactLinear(torch.nn.Linear):
 
 
 def load_metric(folder: Path, device: str | None = None) -> PreTrainedModel:
-    """The checkpoint in `folder`, whole, in evaluation mode and single precision, on `device` or the runtime's."""
+    """The checkpoint in `folder`, in evaluation mode and single precision, on `device` or the runtime's device.
+
+    A checkpoint that lacks a weight is a ModelError.
+    """
     model = load(AutoModelForSequenceClassification, locate(str(folder)))
     assert isinstance(model, PreTrainedModel)
     head_of(model).__class__ = ExactLinear
@@ -149,7 +156,7 @@ def save_metric(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
 
 @contextlib.contextmanager
 def _weights(file: Path) -> Iterator[None]:
-    """Inside, `file` is written by safetensors: an error of the disk is a StorageError and leaves no part of it."""
+    """Inside, safetensors writes `file`; if the disk fails, that is a StorageError, and no part of the file stays."""
     with writing(file):
         try:
             yield
@@ -158,15 +165,39 @@ def _weights(file: Path) -> Iterator[None]:
             raise error if isinstance(error, OSError) else OSError(str(error)) from error
 
 
-def save_targets(folder: Path, columns: Sequence[str], scaling: Scaling) -> None:
-    """Write which columns the head predicts and how they were scaled."""
-    text = json.dumps({"columns": list(columns), **asdict(scaling)}, indent=1)
+def save_targets(folder: Path, targets: Targets) -> None:
+    """Write which columns the pre-training head in `folder` predicts, how they were scaled, and their tasks."""
+    written = {
+        "columns": targets.columns,
+        **dataclasses.asdict(targets.scaling),
+        "tasks": [dataclasses.asdict(task) for task in targets.tasks],
+    }
     with writing(folder / TARGETS):
-        (folder / TARGETS).write_text(text + "\n", encoding="utf-8")
+        (folder / TARGETS).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+
+
+def read_targets(folder: Path) -> Targets:
+    """What the pre-training head in `folder` predicts; a ModelError if its targets.json does not say so."""
+    file = folder / TARGETS
+    try:
+        read = json.loads(file.read_text(encoding="utf-8"))
+        if "tasks" not in read:
+            raise ModelError(f"{file}: names no tasks, as before signals were named in params.yaml; train again.")
+        tasks = tuple(
+            Task(task["name"], task["signal"], tuple(task["columns"]), Loss(task["loss"])) for task in read["tasks"]
+        )
+        targets = Targets(tasks, Scaling(tuple(map(float, read["mean"])), tuple(map(float, read["deviation"]))))
+        if not list(targets.columns) == read["columns"] or not all(
+            len(numbers) == len(targets.columns) for numbers in (targets.scaling.mean, targets.scaling.deviation)
+        ):
+            raise ValueError("columns differ")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{file}: does not describe a pre-training head.") from error
+    return targets
 
 
 def keep_heads(pretrained: Path, finetuned: Path) -> None:
-    """Carry the pre-training head of `pretrained` over into `finetuned`; nothing to do where there was none."""
+    """Copy the pre-training head of `pretrained` and its targets to `finetuned`; nothing if there was no head."""
     if not (pretrained / TARGETS).exists():
         return
     weights = load_file(pretrained / "model.safetensors")

@@ -6,7 +6,7 @@ python -m pipeline.pretrain --variant all --pairs data/perturb --labels data/lab
 import argparse
 from pathlib import Path
 
-from pipeline.core.params import load_params
+from pipeline.core.params import load_names, load_params
 from pipeline.core.runtime import run_main
 from pipeline.pretrain.pretraining import PretrainParams, pretrain
 
@@ -20,7 +20,8 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     arguments = parser.parse_args()
     params = load_params(arguments.params, "pretrain", PretrainParams)
-    pretrain(params, arguments.variant, arguments.pairs, arguments.labels, arguments.out)
+    signals = load_names(arguments.params, "signals")
+    pretrain(params, signals, arguments.variant, arguments.pairs, arguments.labels, arguments.out)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from transformers import PreTrainedModel
 from pipeline.core import runtime
 from pipeline.finetune.finetuning import rating_loss
 from pipeline.metric.pairs import EncodedPairs
-from pipeline.training.batches import BatchPlan
-from pipeline.training.loop import Schedule, new_optimizer, update
+from pipeline.training.loop import update
+from pipeline.training.schedule import BatchPlan, Schedule, new_optimizer
 
 PRODUCT_TOKENS = 4096
 """Rows of the matrices that are multiplied: tokens of a batch."""

@@ -1,9 +1,9 @@
-"""One resumable training loop: Adam with warm-up and linear decay, best checkpoint by a validation score.
+"""One resumable training loop: it keeps the weights that a validation score likes best.
 
-Dropout is seeded from (seed, step) and batches are a function of the step, so a run that was killed and continues from
-its last state file ends with the weights of a run that was never killed. Under torchrun every process takes its share
-of each batch (DistributedDataParallel), and every row counts the same (of several aspects, every rating where all rows
-have all); on hardware with bf16 the forward pass runs in it.
+Dropout is seeded by (seed, step, process) and batches are a function of the step. A run that was killed goes on from
+its last state file, and ends with the weights and the history of a run that was never killed. Under torchrun every
+process computes its share of each batch (DistributedDataParallel), and every row counts the same. (If rows have several
+ratings each, every rating counts the same only if no row lacks one.) On hardware with bf16 the forward pass runs in it.
 """
 
 import contextlib
@@ -21,110 +21,45 @@ from tqdm import tqdm
 
 from pipeline.core import runtime
 from pipeline.core.errors import BleurtError
-from pipeline.core.params import require, require_positive
 from pipeline.core.shards import replacing
+from pipeline.training.schedule import Schedule, new_optimizer
 
 State = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How long and how fast: `steps` updates, linear warm-up over `warmup_share` of them, then linear decay to zero.
-
-    `layer_decay` multiplies the rate once for every layer below the top (1.0: the same rate everywhere).
-    """
-
-    steps: int
-    learning_rate: float
-    layer_decay: float
-    weight_decay: float
-    warmup_share: float
-    clip_norm: float
-    evaluate_every: int
-    save_every: int
-    seed: int
-
-    def check(self, section: str) -> None:
-        """A ParamsError where a value is out of range; `section` is the schedule's place in params.yaml."""
-        require_positive(section, self, "steps", "evaluate_every", "save_every")
-        rules = {
-            "learning_rate": (self.learning_rate > 0, "be above 0"),
-            "layer_decay": (0 < self.layer_decay <= 1, "be above 0 and at most 1"),
-            "weight_decay": (self.weight_decay >= 0, "be 0 or more"),
-            "warmup_share": (0 <= self.warmup_share <= 1, "lie between 0 and 1"),
-            "clip_norm": (self.clip_norm > 0, "be above 0"),
-        }
-        for name, (holds, rule) in rules.items():
-            require(holds, f"{section}.{name}", rule, getattr(self, name))
-
-    def factor(self, step: int) -> float:
-        """Multiplier of the learning rate at `step` (from 0)."""
-        warmup = max(1, round(self.steps * self.warmup_share))
-        return min((step + 1) / warmup, (self.steps - step) / max(1, self.steps - warmup + 1), 1.0)
-
-
 @dataclass
 class History:
-    """What a run reports: mean training loss and validation score at each evaluation, and the time it took.
+    """What a run reports: `points` holds the step, mean training loss and validation score of every evaluation.
 
-    A point without `validation` is one at which it was undefined; `best_step` is the one whose weights were kept.
+    A point lacks `validation` if the score was undefined there. The weights of `best_step` were kept. `seconds` is the
+    time that the run took, all its parts together if it was killed; nothing else here differs from run to run.
     """
 
     points: list[dict[str, float]] = field(default_factory=list)
     loss_sum: float = 0.0  # since the last point
     loss_steps: int = 0
-    seconds: float = 0.0
     rows_seen: int = 0
     best_step: int = 0
     best_score: float = -math.inf
-
-
-def parameter_groups(model: torch.nn.Module, schedule: Schedule) -> list[dict[str, Any]]:
-    """Groups with their own rate (layer-wise decay) and without weight decay on biases and normalisations."""
-    depth = int(getattr(model.config, "num_hidden_layers", 0)) if hasattr(model, "config") else 0
-    groups: dict[tuple[int, bool], dict[str, Any]] = {}
-    for name, weight in model.named_parameters():
-        layer = _layer_of(name, depth)
-        decays = weight.ndim > 1
-        group = groups.setdefault(
-            (layer, decays),
-            {
-                "params": [],
-                "rate": schedule.learning_rate * schedule.layer_decay ** (depth - layer),
-                "weight_decay": schedule.weight_decay if decays else 0.0,
-            },
-        )
-        group["params"].append(weight)
-    return list(groups.values())
-
-
-def new_optimizer(model: torch.nn.Module, schedule: Schedule) -> torch.optim.Optimizer:
-    """AdamW over all weights of `model`; `update` sets its rates."""
-    return torch.optim.AdamW(parameter_groups(model, schedule), fused=True)
-
-
-def _layer_of(name: str, depth: int) -> int:
-    parts = name.split(".")
-    if "embeddings" in parts:
-        return 0
-    if "layer" in parts:
-        return int(parts[parts.index("layer") + 1]) + 1
-    return depth
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Group:
-    """This process's place among those of torchrun; rank 0 of 1 without it."""
+    """This process's place among those of torchrun; without torchrun it is rank 0 of 1."""
 
     rank: int
     size: int
 
     def share(self, rows: list[int]) -> list[int]:
-        """This process's rows of a batch; a batch smaller than the group goes whole to everyone."""
+        """This process's rows of a batch. If there are fewer rows than processes, each process gets all of them."""
         return rows[self.rank :: self.size] if len(rows) >= self.size else rows
 
     def weight(self, rows: list[int]) -> float:
-        """What the mean loss of `share(rows)` counts in the mean over processes, so that every row counts the same."""
+        """How much the mean loss of `share(rows)` counts in the mean over processes, so that every row counts the same.
+
+        Of 3 rows, the first of two processes gets two and counts 4/3; the other gets one and counts 2/3.
+        """
         return self.size * len(self.share(rows)) / len(rows) if len(rows) >= self.size else 1.0
 
     def mean(self, value: float) -> float:
@@ -138,7 +73,10 @@ class Group:
 
 @contextlib.contextmanager
 def process_group() -> Iterator[Group]:
-    """Join torchrun's processes where there are any, and leave them at the end; inside another one, it is that one."""
+    """Join torchrun's processes, if there are any, and leave them at the end.
+
+    A process that has joined already gets the same group again, and leaves it when the outer block ends.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield Group(0, 1)
@@ -167,12 +105,12 @@ def fit(
     log: Callable[[int, dict[str, float]], None] | None = None,
     group: Group = Group(0, 1),
 ) -> History:
-    """Train `model` in place; it ends with the weights that `evaluate` (higher is better) liked best, else the last.
+    """Train `model` in place; it ends with the weights that `evaluate` scored highest, or without it with the last.
 
-    `loss(model, rows)` is the mean loss of those rows; `rows_at(step)` gives a step's rows; `log(step, point)` hears of
-    every evaluation, those before a resume included. A score that is not a number is never the best, and a loss that
-    is not one ends the run with a BleurtError. `state_file` is written every `save_every` steps and read at the start
-    where it exists; the caller deletes it.
+    `loss(model, rows)` is the mean loss of `rows`. `rows_at(step)` gives the rows of a step. `log(step, point)` is
+    called at every evaluation, and again for those before a kill. A score that is not finite is never the best. A loss
+    that is not finite ends the run with a BleurtError. `state_file` is written every `save_every` steps; if it exists
+    at the start, the run goes on from it. The caller deletes it.
     """
     model.train()
     optimizer = new_optimizer(model, schedule)
@@ -188,24 +126,16 @@ def fit(
         for step in range(first, schedule.steps):
             rows = rows_at(step)
             weight = group.weight(rows)
-            mine = update(wrapped, optimizer, loss, group.share(rows), schedule, step, weight)
+            mine = update(wrapped, optimizer, loss, group.share(rows), schedule, step, weight, group.rank)
             history.loss_sum += group.mean(weight * mine)
             history.loss_steps += 1
             history.rows_seen += len(rows)
             history.seconds = time.time() - started
             last = step + 1 == schedule.steps
             if (step + 1) % schedule.evaluate_every == 0 or last:
-                mean_loss = history.loss_sum / history.loss_steps
-                point = {"step": step + 1, "loss": mean_loss, "seconds": round(history.seconds, 1)}
-                history.loss_sum, history.loss_steps = 0.0, 0
-                if evaluate is not None:
-                    score = _validate(model, evaluate)
-                    if math.isfinite(score):
-                        point["validation"] = score
-                    if score > history.best_score:
-                        history.best_score, history.best_step = score, step + 1
-                        best = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
-                history.points.append(point)
+                point = _evaluation(model, step + 1, history, evaluate)
+                if history.best_step == step + 1:
+                    best = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
                 bar.set_postfix({k: f"{v:.4g}" for k, v in point.items() if k in ("loss", "validation")})
                 if log is not None and group.rank == 0:
                     log(step + 1, point)
@@ -228,12 +158,10 @@ def update(
     schedule: Schedule,
     step: int,
     weight: float = 1.0,
+    rank: int = 0,
 ) -> float:
-    """One step of training on `rows`: the loss before it, whose gradient counts `weight` times.
-
-    Dropout is drawn from the schedule's seed and `step`.
-    """
-    torch.manual_seed(schedule.seed * 1_000_003 + step)
+    """One step of training on `rows`, the gradient of whose loss counts `weight` times; returns the loss before it."""
+    torch.manual_seed(schedule.dropout_seed(step, rank))
     for settings in optimizer.param_groups:
         settings["lr"] = settings["rate"] * schedule.factor(step)
     with runtime.autocast(training=True):
@@ -247,11 +175,22 @@ def update(
     return float(value.detach())
 
 
-def _validate(model: torch.nn.Module, evaluate: Callable[[torch.nn.Module], float]) -> float:
-    model.eval()
-    score = evaluate(model)
-    model.train()
-    return score if math.isfinite(score) else -math.inf
+def _evaluation(
+    model: torch.nn.Module, step: int, history: History, evaluate: Callable[[torch.nn.Module], float] | None
+) -> dict[str, float]:
+    """Add the point after `step` steps to `history`, and make `step` its best one if the score is the highest yet."""
+    point = {"step": step, "loss": history.loss_sum / history.loss_steps}
+    history.loss_sum, history.loss_steps = 0.0, 0
+    if evaluate is not None:
+        model.eval()
+        score = evaluate(model)
+        model.train()
+        if math.isfinite(score):
+            point["validation"] = score
+            if score > history.best_score:
+                history.best_score, history.best_step = score, step
+    history.points.append(point)
+    return point
 
 
 def _save(

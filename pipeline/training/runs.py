@@ -1,6 +1,9 @@
-"""What pre-training and fine-tuning share: where a run keeps its state, and what it leaves beside the weights."""
+"""What pre-training and fine-tuning share: where a run keeps its state, and what it leaves beside the weights.
 
-import dataclasses
+What a run took, and on what device, goes to the notes of `pipeline.core.runtime`: beside the weights stands only what
+is the same in every run of the same inputs, params and code on the same kind of machine.
+"""
+
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,16 +14,21 @@ from typing import Any
 import torch
 from dvclive.live import Live
 
-from pipeline.core import closure, runtime
-from pipeline.core.work import WORK, file_hash, remove_folder, write_json
-from pipeline.training.loop import History, Schedule, fit, process_group
+from pipeline.core import closure, runtime, work
+from pipeline.training.loop import History, fit, process_group
+from pipeline.training.schedule import Schedule
 
 
-def state_folder(module: str, params: Any, inputs: Sequence[Path], name: str) -> Path:
-    """Folder under `.work` for a run of `module`: another params, input or line of code means another folder."""
-    parts = [repr(dataclasses.asdict(params)), closure.code_fingerprint(module), name, *map(file_hash, inputs)]
+def state_folder(stage: str, name: str, inputs: Sequence[Path], *settings: object) -> Path:
+    """Folder under `.work` for the run `name` of `stage`.
+
+    Another input, another setting (any object, by its `repr`) or another line of code that the stage can run means
+    another folder, so that a run never goes on from a state that is not its own.
+    """
+    code = closure.code_fingerprint(f"pipeline.{stage}.__main__")
+    parts = [*map(repr, settings), code, name, *map(work.file_hash, inputs)]
     digest = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:24]
-    return WORK / module.split(".")[1] / f"{name}-{digest}"
+    return work.WORK / stage / f"{name}-{digest}"
 
 
 @contextmanager
@@ -47,35 +55,36 @@ def run(
     state: Path,
     out: Path,
 ) -> History | None:
-    """`fit` in torchrun's process group, where there is one; the process that writes results gets the history."""
+    """`fit` in torchrun's process group, if there is one; None in every process but the one that writes results."""
     with process_group() as group, curves(out if group.rank == 0 else state / f"rank{group.rank}") as log:
         history = fit(model, loss, rows_at, schedule, state / "state.pt", evaluate=evaluate, log=log, group=group)
         return history if group.rank == 0 else None
 
 
-def write_training(out: Path, history: History, facts: dict[str, Any]) -> None:
-    """Write `out/training.json`: the evaluations, the best step, the time taken, and `facts`."""
-    write_json(
-        out / "training.json",
-        {
-            **facts,
-            "steps": history.points,
-            "seconds": round(history.seconds, 1),
-            "rows_seen": history.rows_seen,
-            "best_step": history.best_step,
-            "best_validation": history.best_score if math.isfinite(history.best_score) else None,
-            "device": runtime.device(),
-            "precision": runtime.precision(training=True),
-        },
-    )
+def write_training(out: Path, history: History, facts: Mapping[str, Any]) -> None:
+    """Write `out/training.json`: `facts`, the evaluations, the best step and its score (null if none was defined)."""
+    finite = math.isfinite(history.best_score)
+    found = {
+        "steps": history.points,
+        "rows_seen": history.rows_seen,
+        "best_step": history.best_step,
+        "best_validation": history.best_score if finite else None,
+    }
+    work.write_json(out / "training.json", {**facts, **found})
+
+
+def note_training(out: Path, seconds: float) -> None:
+    """Note what the training of `out` took, and where it ran; `pipeline.core.runtime.notes` reads it."""
+    where, how = runtime.device(), runtime.precision(training=True)
+    runtime.note(out, training_seconds=round(seconds, 1), device=where, precision=how)
 
 
 def write_counts(out: Path, rows_in: int, dropped: Mapping[str, int]) -> None:
-    """Write `out/counts.json`: rows read, rows used, and those dropped by reason (law 6)."""
+    """Write `out/counts.json`: rows read, rows used, and those dropped by reason (law 7)."""
     rows_out = rows_in - sum(dropped.values())
-    write_json(out / "counts.json", {"rows_in": rows_in, "rows_out": rows_out, "dropped": dict(dropped)})
+    work.write_json(out / "counts.json", {"rows_in": rows_in, "rows_out": rows_out, "dropped": dict(dropped)})
 
 
 def finish(state: Path) -> None:
     """Forget a finished run's state."""
-    remove_folder(state)
+    work.remove_folder(state)

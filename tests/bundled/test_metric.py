@@ -15,7 +15,7 @@ from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.metric.checkpoint import HEADS, TARGETS, Head, keep_heads, new_metric, save_metric, save_targets
 from pipeline.metric.prediction import predict
-from pipeline.metric.tasks import Scaling
+from pipeline.metric.tasks import Loss, Scaling, Targets, tasks_of
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def project(tmp_path: Path) -> Path:
     encoder = save_tiny_filler(tmp_path / "encoder")
     pretrained = tmp_path / "pretrained"
     save_metric(new_metric(str(encoder), Head.ALIGNMENT, ["bleu"], 0.1, 3), load_tokenizer(encoder), pretrained)
-    save_targets(pretrained, ["bleu"], Scaling((0.5,), (2.0,)))
+    save_targets(pretrained, Targets(tasks_of({"bleu": ["bleu"]}, {"bleu": Loss.JOINT}), Scaling((0.5,), (2.0,))))
     save_metric(new_metric(str(encoder), Head.ALIGNMENT, ["a"], 0.1, 4), load_tokenizer(encoder), tmp_path / "metric")
     keep_heads(pretrained, tmp_path / "metric")
     rows = [

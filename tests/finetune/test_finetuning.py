@@ -14,30 +14,23 @@ from tiny_filler import save_tiny_filler
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.models import load_tokenizer
+from pipeline.core.params import from_mapping
 from pipeline.core.records import GRADED, RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
-from pipeline.finetune.finetuning import (
-    FinetuneParams,
-    average,
-    finetune,
-    kendall,
-    member_seed,
-    probe,
-    read_rated,
-    with_graded,
-)
+from pipeline.finetune.finetuning import average, finetune, mean_kendall, member_seed, probe
+from pipeline.finetune.lessons import FinetuneParams, read_rated, with_graded
 from pipeline.metric.checkpoint import Head, head_of, new_metric
 from pipeline.metric.pairs import encode_pairs
 from pipeline.metric.prediction import outputs
-from pipeline.training.loop import Schedule
+from pipeline.training.schedule import Schedule
 
 SCHEDULE = Schedule(
     steps=2, learning_rate=0.01, layer_decay=1.0, weight_decay=0.0, warmup_share=0.1, clip_norm=1.0, evaluate_every=1,
     save_every=1, seed=1,
 )  # fmt: skip
 PARAMS = FinetuneParams(
-    ("adequacy",),
-    None,
+    aspects=("adequacy",),
+    ratings=None,
     graded_share=0.0,
     graded_rows=9,
     members=1,
@@ -80,8 +73,8 @@ def test_tau_is_the_mean_of_the_aspects_that_have_one() -> None:
     nan = math.nan
     human = numpy.array([[1.0, 0.5, nan], [2.0, 0.5, nan], [3.0, nan, nan]])
     metric = numpy.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0], [0.0, 3.0, 3.0]])
-    assert kendall(human, metric) == pytest.approx(-1 / 3)  # 1 pair concordant, 2 discordant; the others are undefined
-    assert math.isnan(kendall(human[:, 1:], metric[:, 1:]))
+    assert mean_kendall(human, metric) == pytest.approx(-1 / 3)  # 1 pair concordant, 2 discordant; others undefined
+    assert math.isnan(mean_kendall(human[:, 1:], metric[:, 1:]))
 
 
 def project(folder: Path, held: tuple[float, float]) -> tuple[Path, Path]:
@@ -189,15 +182,15 @@ def test_graded_candidates_have_their_share_of_a_pass_and_stand_on_the_scale_of_
         with_graded(rated, tmp_path / "empty", params)
 
 
-def test_graded_candidates_are_graded_for_meaning_alone(tmp_path: Path) -> None:
+def test_graded_candidates_are_graded_only_for_meaning(tmp_path: Path) -> None:
     rows = [rating(f"{i}/{a}", "train", a, "a cat " * i, i / 10) for i in range(6) for a in ("fluency", "adequacy")]
     aspects = ("fluency", "adequacy", "semantics")
     rated = read_rated(write(tmp_path / "ratings", rows), "train", aspects)
     params = dataclasses.replace(PARAMS, aspects=aspects, graded_share=0.25)
     targets = with_graded(rated, graded_in(tmp_path / "graded", 5), params).targets[6:]
     assert numpy.isnan(targets).all(axis=0).tolist() == [True, False, True]  # semantics is not rated
-    with pytest.raises(ParamsError, match=r"finetune\.graded_share: must be 0 without adequacy or semantics"):
-        dataclasses.replace(params, aspects=("fluency", "grammar"))
+    with pytest.raises(ParamsError, match=r"^finetune\.graded_share: must be 0 without adequacy or semantics, not"):
+        from_mapping(dataclasses.asdict(params) | {"aspects": ["fluency", "grammar"]}, FinetuneParams, "finetune")
 
 
 def test_fine_tuning_with_graded_candidates_counts_them(tmp_path: Path) -> None:
@@ -224,21 +217,20 @@ def test_validation_ratings_that_are_all_equal_are_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"batch_pairs": 0}, "finetune.batch_pairs: must be at least 1, not 0."),
-        ({"batch_tokens": 0}, "finetune.batch_tokens: must be at least 1, not 0."),
-        ({"graded_rows": 0}, "finetune.graded_rows: must be at least 1, not 0."),
-        ({"graded_share": 1.0}, "finetune.graded_share: must be at least 0 and below 1, not 1.0."),
-        ({"probe": 0.0}, "finetune.probe: must be above 0 or null, not 0.0."),
-        ({"dropout": 1.0}, "finetune.dropout: must be at least 0 and below 1, not 1.0."),
-        ({"aspects": ()}, "finetune.aspects: must name at least one aspect, and none twice, not []."),
-        ({"aspects": ("a", "a")}, "finetune.aspects: must name at least one aspect, and none twice, not ['a', 'a']."),
-        (
-            {"schedule": dataclasses.replace(SCHEDULE, steps=0)},
-            "finetune.schedule.steps: must be at least 1, not 0.",
-        ),
+        ({"batch_pairs": 0}, "batch_pairs: must be at least 1, not 0."),
+        ({"batch_tokens": 0}, "batch_tokens: must be at least 1, not 0."),
+        ({"graded_rows": 0}, "graded_rows: must be at least 1, not 0."),
+        ({"graded_share": 1.0}, "graded_share: must be below 1, not 1.0."),
+        ({"ratings": 0}, "ratings: must be at least 1, not 0."),
+        ({"probe": 0.0}, "probe: must be above 0, not 0.0."),
+        ({"dropout": 1.0}, "dropout: must be below 1, not 1.0."),
+        ({"aspects": []}, "aspects: must name at least one aspect, and none twice, not []."),
+        ({"aspects": ["a", "a"]}, "aspects: must name at least one aspect, and none twice, not ['a', 'a']."),
+        ({"schedule": dataclasses.asdict(SCHEDULE) | {"steps": 0}}, "schedule.steps: must be at least 1, not 0."),
     ],
 )
 def test_params_out_of_range_are_refused_by_key(changes: dict[str, Any], message: str) -> None:
+    assert from_mapping(dataclasses.asdict(PARAMS), FinetuneParams, "finetune") == PARAMS
     with pytest.raises(ParamsError) as caught:
-        dataclasses.replace(PARAMS, **changes)
-    assert str(caught.value) == message
+        from_mapping(dataclasses.asdict(PARAMS) | changes, FinetuneParams, "finetune")
+    assert str(caught.value) == f"finetune.{message}"

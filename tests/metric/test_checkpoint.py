@@ -20,16 +20,20 @@ from pipeline.metric.checkpoint import (
     keep_heads,
     load_metric,
     new_metric,
+    read_targets,
     save_metric,
     save_targets,
     with_outputs,
 )
 from pipeline.metric.pairs import encode_pairs
 from pipeline.metric.prediction import predict
-from pipeline.metric.tasks import Scaling
+from pipeline.metric.tasks import Loss, Scaling, Targets, tasks_of
 
 REFERENCES = ["the cat sat on the mat.", "a dog ran.", "the small red house", "the bird sat"]
 CANDIDATES = ["the cat sat.", "", "the small house was red", "the bird sat on the red mat on the house"]
+
+TASKS = tasks_of({"bleu": ["bleu"], "flag": ["flag_a", "flag_b"]}, {"bleu": Loss.JOINT, "flag": Loss.DISTRIBUTION})
+TARGETS_OF_START = Targets(TASKS, Scaling((0.5, 0.0, 0.0), (2.0, 1.0, 1.0)))
 
 
 @pytest.fixture(params=Head)
@@ -39,7 +43,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     model = new_metric(str(encoder), request.param, ["bleu", "flag_a", "flag_b"], dropout=0.1, seed=3)
     folder = tmp_path / "pretrained"
     save_metric(model, load_tokenizer(encoder), folder)
-    save_targets(folder, ["bleu", "flag_a", "flag_b"], Scaling((0.5, 0.0, 0.0), (2.0, 1.0, 1.0)))
+    save_targets(folder, TARGETS_OF_START)
     return folder
 
 
@@ -79,6 +83,19 @@ def test_the_pretraining_head_travels_with_the_finetuned_model(start: Path, tmp_
     head = load_file(tmp_path / "fine" / HEADS)
     assert torch.equal(head["classifier.weight"], load_file(start / "model.safetensors")["classifier.weight"])
     assert json.loads((tmp_path / "fine" / TARGETS).read_text())["mean"] == [0.5, 0.0, 0.0]
+    assert read_targets(tmp_path / "fine") == TARGETS_OF_START
+
+
+def test_targets_that_do_not_describe_a_head_are_refused(start: Path) -> None:
+    written = json.loads((start / TARGETS).read_text())
+    older = {name: value for name, value in written.items() if name != "tasks"}
+    (start / TARGETS).write_text(json.dumps(older))
+    with pytest.raises(ModelError, match=r"targets\.json: names no tasks, .*; train again\.$"):
+        read_targets(start)
+    for wrong in ({"columns": ["bleu"]}, {"mean": [0.5]}, {"tasks": [{"name": "bleu"}]}, {"deviation": None}):
+        (start / TARGETS).write_text(json.dumps(written | wrong))
+        with pytest.raises(ModelError, match=r"targets\.json: does not describe a pre-training head\.$"):
+            read_targets(start)
 
 
 def test_truncated_pairs_are_counted(start: Path) -> None:

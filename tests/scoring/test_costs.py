@@ -14,7 +14,7 @@ from pipeline.metric.checkpoint import Head, new_metric
 from pipeline.metric.pairs import encode_pairs
 from pipeline.scoring.costs import Sizes, level, pair_operations, product_rate, sizes_of, step_seconds
 from pipeline.scoring.scorer import BleurtScorer
-from pipeline.training.loop import Schedule
+from pipeline.training.schedule import Schedule
 
 REFERENCES, CANDIDATES = ["the cat", "a cat", "the dog the dog"], ["a cat", "the cat the cat", "a dog"]
 

@@ -3,14 +3,20 @@
 import dataclasses
 import errno
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import IO
 
 import pytest
 import torch
 
+from pipeline.core.closure import ROOT
 from pipeline.core.errors import BleurtError, ParamsError, StorageError
-from pipeline.training.loop import Group, Schedule, fit, update
+from pipeline.core.params import from_mapping
+from pipeline.training.loop import Group, fit, update
+from pipeline.training.schedule import Schedule
 
 
 def schedule(steps: int) -> Schedule:
@@ -67,6 +73,7 @@ def test_a_killed_run_ends_with_the_weights_of_one_that_was_not(tmp_path: Path) 
     for name, weight in whole.state_dict().items():
         assert torch.equal(weight, resumed.state_dict()[name])
     assert [point["step"] for point in history.points] == [2, 4, 6, 8, 10, 11]
+    assert history.points == fit(network(), loss, rows_at, schedule(11), tmp_path / "again.pt").points
 
 
 def test_the_best_validation_score_wins_over_the_last(tmp_path: Path) -> None:
@@ -151,14 +158,69 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_part(tmp_path: Path, monkeypa
         ("evaluate_every", 0, "be at least 1, not 0"),
         ("save_every", -1, "be at least 1, not -1"),
         ("learning_rate", 0.0, "be above 0, not 0.0"),
-        ("layer_decay", 1.5, "be above 0 and at most 1, not 1.5"),
-        ("weight_decay", -0.1, "be 0 or more, not -0.1"),
-        ("warmup_share", 1.1, "lie between 0 and 1, not 1.1"),
+        ("layer_decay", 0.0, "be above 0, not 0.0"),
+        ("layer_decay", 1.5, "be at most 1, not 1.5"),
+        ("weight_decay", -0.1, "be at least 0, not -0.1"),
+        ("warmup_share", 1.1, "be at most 1, not 1.1"),
         ("clip_norm", 0.0, "be above 0, not 0.0"),
     ],
 )
 def test_a_schedule_out_of_range_is_refused_by_key(name: str, value: float, rule: str) -> None:
-    schedule(6).check("pretrain.schedule")
+    values = dataclasses.asdict(schedule(6))
+    assert from_mapping(values, Schedule, "pretrain.schedule") == schedule(6)
     with pytest.raises(ParamsError) as caught:
-        dataclasses.replace(schedule(6), **{name: value}).check("pretrain.schedule")
+        from_mapping(values | {name: value}, Schedule, "pretrain.schedule")
     assert str(caught.value) == f"pretrain.schedule.{name}: must {rule}."
+
+
+def test_each_process_draws_its_own_dropout_and_the_first_draws_that_of_a_single_one() -> None:
+    plan = schedule(100)
+    assert [plan.dropout_seed(step, 0) for step in (0, 5)] == [7 * 1_000_003, 7 * 1_000_003 + 5]
+    seeds = {plan.dropout_seed(step, rank) for step in range(100) for rank in range(8)}
+    assert len(seeds) == 800 and all(0 <= seed < 2**63 for seed in seeds)
+
+    def dropped(rank: int) -> torch.Tensor:
+        model, found = torch.nn.Dropout(0.5), list[torch.Tensor]()
+        weight = torch.nn.Parameter(torch.ones(64))
+
+        def watched(_: torch.nn.Module, rows: list[int]) -> torch.Tensor:
+            found.append(model(weight))
+            return found[-1].sum()
+
+        optimizer = torch.optim.SGD([{"params": [weight], "rate": 0.1}], lr=0.1)
+        update(model, optimizer, watched, [0], plan, 3, rank=rank)
+        return found[0].detach()
+
+    assert torch.equal(dropped(0), dropped(0)) and torch.equal(dropped(1), dropped(1))
+    assert not torch.equal(dropped(0), dropped(1)) and not torch.equal(dropped(1), dropped(2))
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+import torch
+from pipeline.training.loop import fit, process_group
+from test_loop import INPUTS, rows_at, schedule
+
+masks = []
+
+def loss(model, rows):
+    masks.append(torch.nn.functional.dropout(torch.ones(64)))
+    return model(INPUTS[rows]).square().mean()
+
+with process_group() as group:
+    fit(torch.nn.Linear(4, 1), loss, rows_at, schedule(2), Path(sys.argv[1]) / "state.pt", group=group)
+    torch.save(masks, Path(sys.argv[1]) / f"{group.rank}.pt")
+"""
+
+
+def test_two_processes_of_torchrun_draw_different_dropout(tmp_path: Path) -> None:
+    (tmp_path / "draw.py").write_text(SCRIPT, encoding="utf-8")
+    own = {"PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}", "OMP_NUM_THREADS": "1", "BLEURT_DEVICE": "cpu"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    subprocess.run([*command, tmp_path / "draw.py", tmp_path], env={**os.environ, **own}, check=True)
+    first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
+    assert len(first) == len(second) == 2
+    assert not any(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+    torch.manual_seed(schedule(2).dropout_seed(0, 0))
+    assert torch.equal(first[0], torch.nn.functional.dropout(torch.ones(64)))

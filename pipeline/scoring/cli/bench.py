@@ -134,7 +134,7 @@ def bench_training(params: Path, folder: Path, steps: int, threads: int) -> dict
 
     from pipeline.core.models import load_tokenizer, locate
     from pipeline.core.params import load_params
-    from pipeline.finetune.finetuning import FinetuneParams, read_rated
+    from pipeline.finetune.lessons import FinetuneParams, read_rated
     from pipeline.metric.checkpoint import new_metric
     from pipeline.metric.pairs import encode_pairs
     from pipeline.pretrain.pretraining import PretrainParams

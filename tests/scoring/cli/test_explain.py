@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 import re
 import shutil
 from collections.abc import Callable
@@ -17,7 +16,8 @@ from tiny_filler import save_tiny_filler
 
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.models import load_tokenizer
-from pipeline.metric.checkpoint import HEADS, TARGETS, Head
+from pipeline.metric.checkpoint import HEADS, TARGETS, Head, save_targets
+from pipeline.metric.tasks import Loss, Scaling, Targets, tasks_of
 from pipeline.scoring import coloured_text, kept_head
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.attribution import MAX_STEPS, TOLERANCE, Attribution, Baseline, Word, attribute
@@ -93,18 +93,6 @@ def test_a_tokenizer_without_the_baselines_token_is_refused(scorer: BleurtScorer
         attribute(scorer.model, tokenizer, "a", "b", 64)
 
 
-def write_targets(folder: Path, columns: dict[str, list[str]], mean: list[float], deviation: list[float]) -> None:
-    """Write the targets.json of a head that has a task for each signal; all but BLEU and ROUGE are distributions."""
-    losses = {"bleu": "joint", "rouge": "joint"}
-    tasks = [
-        {"name": signal, "signal": signal, "columns": names, "loss": losses.get(signal, "distribution")}
-        for signal, names in columns.items()
-    ]
-    flat = [name for names in columns.values() for name in names]
-    content = {"columns": flat, "mean": mean, "deviation": deviation, "tasks": tasks}
-    (folder / TARGETS).write_text(json.dumps(content), encoding="utf-8")
-
-
 @pytest.fixture
 def with_head(checkpoint: Path, tmp_path: Path) -> Path:
     """A checkpoint whose kept head is its own last layer, as "bleu" with mean 1 and deviation 2, and a flag."""
@@ -113,7 +101,9 @@ def with_head(checkpoint: Path, tmp_path: Path) -> Path:
     weights = load_file(folder / "model.safetensors")
     kept = {name: weights[f"classifier.{name}"].repeat(*times) for name, times in (("weight", (3, 1)), ("bias", (3,)))}
     save_file({f"classifier.{name}": tensor.contiguous() for name, tensor in kept.items()}, folder / HEADS)
-    write_targets(folder, {"bleu": ["bleu"], "flag": ["flag_backtranslation", "flag_mask_fill"]}, [1, 0, 0], [2, 1, 1])
+    columns = {"bleu": ["bleu"], "flag": ["flag_backtranslation", "flag_mask_fill"]}
+    tasks = tasks_of(columns, {"bleu": Loss.JOINT, "flag": Loss.DISTRIBUTION})
+    save_targets(folder, Targets(tasks, Scaling((1.0, 0.0, 0.0), (2.0, 1.0, 1.0))))
     return folder
 
 
@@ -127,27 +117,16 @@ def test_the_kept_head_predicts_in_the_signals_units(with_head: Path) -> None:
     assert found["flag"] == {"flag_backtranslation": pytest.approx(0.5), "flag_mask_fill": pytest.approx(0.5)}
 
 
-def test_classes_become_probabilities_and_regressions_are_unscaled(tmp_path: Path) -> None:
-    entailment = ["entailment_entail", "entailment_contradict", "entailment_neutral"]
-    columns = {"rouge": ["rouge_precision"], "entailment": entailment}
-    write_targets(tmp_path, columns, [0.5, 0.0, 0.0, 0.0], [0.1, 1.0, 1.0, 1.0])
-    targets = kept_head.read_targets(tmp_path)
-    found = kept_head.named_signals([2.0, math.log(6), math.log(3), 0.0], targets)
-    assert list(found) == ["rouge", "entailment"]
-    assert found["rouge"] == {"rouge_precision": pytest.approx(0.7)}
-    assert list(found["entailment"].values()) == pytest.approx([0.6, 0.3, 0.1])
-
-
 def test_a_checkpoint_without_a_head_has_no_signals_and_a_damaged_one_is_named(
     checkpoint: Path, with_head: Path
 ) -> None:
     assert kept_head.load_head(checkpoint) is None
-    write_targets(with_head, {"bleu": ["bleu"]}, [0.0], [1.0])
-    damaged = [(with_head / TARGETS).read_text(), '{"columns": ["bleu"], "mean": [0.0], "deviation": [1.0]}', "[]"]
-    for content in damaged:
-        (with_head / TARGETS).write_text(content)
-        with pytest.raises(ModelError, match=r"heads\.safetensors: holds no pre-training head that targets\.json"):
-            kept_head.load_head(with_head)
+    save_targets(with_head, Targets(tasks_of({"bleu": ["bleu"]}, {"bleu": Loss.JOINT}), Scaling((0.0,), (1.0,))))
+    with pytest.raises(ModelError, match=r"heads\.safetensors: holds no pre-training head that targets\.json"):
+        kept_head.load_head(with_head)
+    (with_head / TARGETS).write_text('{"columns": ["bleu"], "mean": [0.0], "deviation": [1.0]}')
+    with pytest.raises(ModelError, match=r"targets\.json: names no tasks"):
+        kept_head.load_head(with_head)
 
 
 EVIL = "<script>alert(1)</script> \x1b[2Jdone & done"

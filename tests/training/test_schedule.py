@@ -1,4 +1,4 @@
-"""Batches cover every row once an epoch, waste little on padding, and depend on (seed, step) alone."""
+"""Batches cover every row once an epoch, waste little on padding, and depend only on (seed, step)."""
 
 import numpy
 import torch
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.batches import pad, token_batches
-from pipeline.training.batches import BatchPlan, epoch_batches
+from pipeline.training.schedule import BatchPlan, epoch_batches
 
 
 def test_an_epoch_holds_every_row_once() -> None:
