@@ -1,1 +1,1 @@
-"""Correlation with people, resampling, tests of differences."""
+"""Agreement with people, resampling, tests of metrics and of systems."""

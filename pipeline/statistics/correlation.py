@@ -1,9 +1,9 @@
 """How far a metric orders and spaces segments as people do: Kendall, Pearson, Spearman, DARR (paper, sections 5, B.2).
 
 Human scores stand before metric scores everywhere. All four lie in [-1, 1] and higher is better. Kendall is tau-b,
-which corrects for ties: the paper does not name its variant, and tau-b is what scipy and the usual scripts compute.
-A statistic that is not defined (a constant column, fewer than two segments, no pair for DARR) is NaN, never 0: the
-report prints it as undefined.
+which corrects for ties, on all rows: the evaluator that the paper's authors released calls scipy's kendalltau so. DARR
+follows WMT. A statistic that is not defined (a constant column, fewer than two segments, no pair for DARR) is NaN and
+never 0. The report prints it as undefined.
 
 A worked example with five segments, `human = [1, 2, 3, 4, 5]` and `metric = [2, 1, 4, 3, 5]`: of the ten pairs of
 segments, (1, 2) and (3, 4) are ordered the wrong way, so tau = (8 - 2) / 10 = 0.6. Both columns have mean 3 and sum of
@@ -22,7 +22,7 @@ Vector = numpy.ndarray
 
 @dataclass(frozen=True)
 class Darr:
-    """`value` in [-1, 1], NaN where `pairs` is 0; `pairs` counts the pairs of translations that people told apart."""
+    """`value` in [-1, 1], NaN if `pairs` is 0; `pairs` counts the pairs of translations that people told apart."""
 
     value: float
     pairs: int
@@ -42,7 +42,7 @@ def _undefined(human: Vector, metric: Vector) -> bool:
 
 
 def kendall(human: Vector, metric: Vector) -> float:
-    """Kendall's tau-b of two columns (segments,); NaN where one of them is constant.
+    """Kendall's tau-b of two columns (segments,), as scipy computes it; NaN if one of them is constant.
 
     >>> kendall(numpy.array([1, 2, 3, 4, 5]), numpy.array([2, 1, 4, 3, 5]))
     0.6
@@ -53,7 +53,7 @@ def kendall(human: Vector, metric: Vector) -> float:
 
 
 def pearson(human: Vector, metric: Vector) -> float:
-    """Pearson's r of two columns (segments,); NaN where one of them is constant.
+    """Pearson's r of two columns (segments,); NaN if one of them is constant.
 
     >>> round(pearson(numpy.array([1, 2, 3, 4, 5]), numpy.array([2, 1, 4, 3, 5])), 12)
     0.8
@@ -64,7 +64,7 @@ def pearson(human: Vector, metric: Vector) -> float:
 
 
 def spearman(human: Vector, metric: Vector) -> float:
-    """Spearman's rho: Pearson's r of the average ranks; NaN where a column is constant.
+    """Spearman's rho: Pearson's r of the average ranks; NaN if a column is constant.
 
     >>> round(spearman(numpy.array([1, 2, 3, 4, 5]), numpy.array([2, 1, 4, 3, 50])), 12)
     0.8
@@ -77,7 +77,7 @@ def spearman(human: Vector, metric: Vector) -> float:
 def darr_pairs(raw: Vector, segments: numpy.ndarray, gap: float) -> DarrPairs:
     """All pairs of rows of one segment whose raw ratings differ, by at least `gap` points of 100.
 
-    `raw` (rows,) is NaN where unknown; `segments` (rows,) numbers the segment that each row translates.
+    `raw` (rows,) is NaN if unknown; `segments` (rows,) numbers the segment that each row translates.
     """
     better, worse = [], []
     order = numpy.argsort(segments, kind="stable")
@@ -91,9 +91,9 @@ def darr_pairs(raw: Vector, segments: numpy.ndarray, gap: float) -> DarrPairs:
 
 
 def judged_once(raw: Vector, outputs: numpy.ndarray) -> Vector:
-    """`raw` with several judgements of one output as one, as WMT averages them before it pairs outputs.
+    """`raw` with the judgements of one output averaged, as WMT does before it pairs outputs.
 
-    The first row of each output has their mean, the others NaN. `outputs` (rows,) numbers the output of each row.
+    The first row of each output has the mean, its other rows have NaN. `outputs` (rows,) numbers the outputs.
 
     >>> judged_once(numpy.array([90.0, 60.0, 50.0]), numpy.array([4, 4, 7]))
     array([75., nan, 50.])
@@ -106,7 +106,7 @@ def judged_once(raw: Vector, outputs: numpy.ndarray) -> Vector:
 
 
 def darr_outcomes(pairs: DarrPairs, metric: Vector, ties_count: bool) -> Vector:
-    """+1 where the metric agrees with people on a pair, -1 where not, NaN where it ties and ties are left out."""
+    """(pairs,): +1 if the metric agrees with people, -1 if not; a tie is -1 if `ties_count`, else NaN."""
     outcomes: Vector = numpy.sign(metric[pairs.better] - metric[pairs.worse]).astype(numpy.float64)
     outcomes[outcomes == 0] = -1.0 if ties_count else numpy.nan
     return outcomes
@@ -115,9 +115,9 @@ def darr_outcomes(pairs: DarrPairs, metric: Vector, ties_count: bool) -> Vector:
 def darr(raw: Vector, metric: Vector, segments: numpy.ndarray, *, gap: float, ties_count: bool) -> Darr:
     """DARR: (concordant - discordant) / (concordant + discordant) over `darr_pairs`, all segments pooled.
 
-    A pair on which the metric ties counts as discordant where `ties_count` (WMT from 2018 on), else it is left out.
-    Three systems translate segment 0 and two segment 1. With a gap of 25, people tell apart rows (0, 1), (0, 2) and
-    (3, 4) but not (1, 2); the metric agrees on the first two and not on the third: (2 - 1) / 3.
+    A pair on which the metric ties counts as discordant if `ties_count` (WMT from 2018 on), else it is left out.
+    Example: three systems translate segment 0, two systems translate segment 1. With a gap of 25, people tell apart
+    rows (0, 1), (0, 2) and (3, 4) but not (1, 2). The metric agrees on two of the three pairs: (2 - 1) / 3.
 
     >>> raw = numpy.array([90.0, 60.0, 50.0, 80.0, 40.0])
     >>> darr(raw, numpy.array([5.0, 4.0, 3.0, 1.0, 2.0]), numpy.array([0, 0, 0, 1, 1]), gap=25, ties_count=True)

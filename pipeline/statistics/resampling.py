@@ -2,12 +2,12 @@
 
 A resample is a row of weights: how often each rated row is in it. Segments are drawn, not rows, because the candidates
 of one reference share its difficulty and are not independent. Every function takes `weights` (resamples, rows) and
-returns (resamples,), NaN where a resample leaves a statistic undefined; with weights of 1 it equals `correlation`.
+returns (resamples,), NaN if a resample leaves the statistic undefined. With weights of 1 it equals `correlation`.
 
 Kendall uses a matrix of signs, P[i, j] = sign(human_i - human_j) * sign(metric_i - metric_j): concordant minus
-discordant pairs of a resample are w P w / 2, and the pairs tied in a column come from the weights of its tied groups.
-All sums are over whole numbers small enough to be exact, or are numpy's own sums rather than BLAS's, so that results do
-not depend on the number of threads.
+discordant pairs of a resample are w P w / 2. The pairs that are tied in a column come from the weights of its groups of
+equal values. All sums are exact (over small whole numbers) or numpy's own, not those of BLAS, so that results do not
+depend on the number of threads.
 """
 
 import warnings
@@ -21,11 +21,11 @@ Weights = numpy.ndarray
 """Whole numbers from 0, (resamples, rows)."""
 
 MATRIX_ROWS = 4096
-"""Above this many rows a matrix of signs would not fit into a cache or a small machine: one tau a resample instead."""
+"""For more rows the matrix of signs is too large for a small machine; then scipy computes one tau after the other."""
 
 
 def segment_weights(segments: numpy.ndarray, resamples: int, rng: numpy.random.Generator) -> Weights:
-    """Bootstrap weights: as many segments as there are, drawn with replacement; a row counts as often as its segment.
+    """Bootstrap weights: draws as many segments as there are, with replacement; a row counts as often as its segment.
 
     `segments` (rows,) holds any labels. Returns int64 (resamples, rows).
     """
@@ -36,14 +36,14 @@ def segment_weights(segments: numpy.ndarray, resamples: int, rng: numpy.random.G
 
 
 def _ratio(upper: Vector, lower: Vector) -> Vector:
-    """`upper / lower`, NaN where `lower` is not positive: an undefined statistic, not a warning."""
+    """`upper / lower`; NaN, without a warning, if `lower` is not positive."""
     ratio: Vector = numpy.full(len(upper), numpy.nan)
     numpy.divide(upper, lower, out=ratio, where=lower > 0)
     return ratio
 
 
 def _untied(values: Vector, weights: Weights) -> Vector:
-    """Ordered pairs of distinct rows whose values differ: the square of the total less those of the tied groups."""
+    """Ordered pairs of rows whose values differ: the square of the total less the squares of the tied groups."""
     order = numpy.argsort(values, kind="stable")
     starts = numpy.flatnonzero(numpy.r_[True, numpy.diff(values[order]) != 0])
     groups = numpy.add.reduceat(weights[:, order], starts, axis=1).astype(numpy.float64)
@@ -69,7 +69,7 @@ def weighted_kendall(human: Vector, metric: Vector, weights: Weights) -> Vector:
 def _kendall_one_by_one(human: Vector, metric: Vector, weights: Weights) -> Vector:
     values = numpy.empty(len(weights))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a constant resample: NaN says it
+        warnings.simplefilter("ignore")  # a constant resample gives NaN
         for index, counts in enumerate(weights):
             rows = numpy.repeat(numpy.arange(len(counts)), counts)
             values[index] = stats.kendalltau(human[rows], metric[rows], variant="b").statistic
@@ -82,7 +82,7 @@ def weighted_pearson(human: Vector, metric: Vector, weights: Weights) -> Vector:
 
 
 def _standardised(values: Vector) -> Vector:
-    """Mean 0 and deviation 1, which r does not notice, so that one threshold tells rounding from spread."""
+    """`values` with mean 0 and deviation 1: r stays the same, and one threshold tells rounding from spread."""
     return numpy.asarray(stats.zscore(values)) if numpy.ptp(values) > 0 else numpy.zeros(len(values))
 
 
@@ -92,14 +92,14 @@ def _weighted_r(human: numpy.ndarray, metric: numpy.ndarray, weights: Weights) -
     human = human - (weights * human).sum(axis=1)[:, None] / total
     metric = metric - (weights * metric).sum(axis=1)[:, None] / total
     human_square, metric_square = (weights * human**2).sum(axis=1), (weights * metric**2).sum(axis=1)
-    # Rounding leaves about 1e-30 where a resample is constant; columns here are standardised or ranks.
+    # In a constant resample rounding leaves about 1e-30; columns here are standardised, or ranks.
     human_square[human_square < 1e-20] = 0.0
     metric_square[metric_square < 1e-20] = 0.0
     return _ratio((weights * human * metric).sum(axis=1), numpy.sqrt(human_square * metric_square))
 
 
 def _weighted_ranks(values: Vector, weights: Weights) -> numpy.ndarray:
-    """Average rank of each row inside each resample, (resamples, rows)."""
+    """Average rank of each row within each resample, (resamples, rows)."""
     order = numpy.argsort(values, kind="stable")
     starts = numpy.flatnonzero(numpy.r_[True, numpy.diff(values[order]) != 0])
     groups = numpy.add.reduceat(weights[:, order], starts, axis=1).astype(numpy.float64)
@@ -110,7 +110,7 @@ def _weighted_ranks(values: Vector, weights: Weights) -> numpy.ndarray:
 
 
 def weighted_spearman(human: Vector, metric: Vector, weights: Weights) -> Vector:
-    """Spearman's rho of every resample, with ranks taken inside the resample."""
+    """Spearman's rho of every resample; each resample has ranks of its own."""
     return _weighted_r(_weighted_ranks(human, weights), _weighted_ranks(metric, weights), weights)
 
 

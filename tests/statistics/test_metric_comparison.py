@@ -1,4 +1,4 @@
-"""Tests of significance on cases whose p-value is known, and their error rate where there is no difference."""
+"""Two metrics against people: cases whose p-value is known, and the error rate if there is no difference."""
 
 import itertools
 import math
@@ -8,40 +8,7 @@ import pytest
 from scipy import stats
 
 from pipeline.statistics.correlation import kendall
-from pipeline.statistics.metric_tests import (
-    Interval,
-    Paired,
-    interval,
-    paired_bootstrap,
-    paired_permutation,
-    williams,
-)
-
-
-def test_interval_is_the_central_share() -> None:
-    assert interval(numpy.arange(101.0), 0.5) == Interval(25.0, 75.0)
-    assert interval(numpy.append(numpy.arange(101.0), [numpy.nan] * 5), 0.5) == Interval(25.0, 75.0)
-
-
-def test_resamples_that_are_mostly_undefined_say_nothing() -> None:
-    some = numpy.array([1.0] * 94 + [numpy.nan] * 6)
-    assert math.isnan(interval(some, 0.5).low) and math.isnan(paired_bootstrap(some))
-
-
-def test_interval_of_nothing_is_undefined() -> None:
-    bounds = interval(numpy.array([numpy.nan]), 0.9)
-    assert math.isnan(bounds.low) and math.isnan(bounds.high)
-
-
-def test_paired_bootstrap_is_two_sided_and_never_zero() -> None:
-    assert paired_bootstrap(numpy.array([0.1] * 95 + [-0.1] * 4)) == pytest.approx(2 * 5 / 100)
-    assert paired_bootstrap(numpy.array([-0.1] * 95 + [0.1] * 4)) == pytest.approx(2 * 5 / 100)
-    assert paired_bootstrap(numpy.full(99, 0.1)) == pytest.approx(2 / 100)
-    assert paired_bootstrap(numpy.zeros(99)) == 1.0
-
-
-def test_paired_bootstrap_of_nothing_is_undefined() -> None:
-    assert math.isnan(paired_bootstrap(numpy.full(99, numpy.nan)))
+from pipeline.statistics.metric_comparison import Paired, paired_permutation, williams
 
 
 def rows(seed: int, count: int, noise_first: float, noise_second: float) -> Paired:

@@ -1,8 +1,9 @@
-"""How sure a difference between two metrics is: intervals, paired bootstrap, paired permutation, Williams' test.
+"""Two metrics against people: is one of them closer to the human ratings than the other, beyond chance?
 
-All p-values are two-sided. The permutation test asks how often a difference as large as the observed one appears when,
-for each segment, it is chance which of the two metrics gave which scores; scores are ranked inside a language pair
-first, since two metrics may have different scales. Williams' test is what WMT17's organisers used for Pearson's r.
+Both p-values are two-sided. The permutation test asks how often a difference as large as the observed one appears if,
+for each segment, chance decides which of the two metrics gave which scores. Scores are ranked inside a language pair
+first, because two metrics may have different scales. Williams' test is what WMT17's organisers used for Pearson's r.
+The paired bootstrap of `significance` needs no code of its own: every metric meets the same resamples.
 """
 
 import math
@@ -15,17 +16,6 @@ from scipy import stats
 from pipeline.statistics.correlation import Vector
 from pipeline.statistics.resampling import weighted_kendall
 
-MOST_UNDEFINED = 0.05
-"""Share of resamples that may leave a statistic undefined; with more, the rest is no fair picture of its spread."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Bounds of a percentile bootstrap interval; NaN where too few resamples define the statistic."""
-
-    low: float
-    high: float
-
 
 @dataclass(frozen=True)
 class Paired:
@@ -37,48 +27,12 @@ class Paired:
     segments: numpy.ndarray
 
 
-def interval(values: Vector, confidence: float) -> Interval:
-    """The central `confidence` (0-1) share of resampled `values`.
-
-    Undefined resamples are left out, up to MOST_UNDEFINED of them; NaN where there are more.
-
-    >>> interval(numpy.arange(101.0), 0.5)
-    Interval(low=25.0, high=75.0)
-    """
-    known = _known(values)
-    if len(known) == 0:
-        return Interval(math.nan, math.nan)
-    low, high = numpy.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(low), float(high))
-
-
-def _known(values: Vector) -> Vector:
-    """The resamples that are defined; none where more than MOST_UNDEFINED are not."""
-    known: Vector = values[~numpy.isnan(values)]
-    return known if len(known) >= (1 - MOST_UNDEFINED) * len(values) else known[:0]
-
-
-def paired_bootstrap(differences: Vector) -> float:
-    """p-value from resampled differences (resamples,): twice the share on the rarer side of zero, counting one more.
-
-    Undefined resamples are left out, up to MOST_UNDEFINED of them; NaN where there are more.
-
-    >>> paired_bootstrap(numpy.array([0.1] * 95 + [-0.1] * 4))
-    0.1
-    """
-    known = _known(differences)
-    if len(known) == 0:
-        return math.nan
-    rarer = min(int((known <= 0).sum()), int((known >= 0).sum()))
-    return min(1.0, 2 * (rarer + 1) / (len(known) + 1))
-
-
 def paired_permutation(pairs: Sequence[Paired], permutations: int, rng: numpy.random.Generator) -> float:
     """p-value of the difference of two metrics' Kendall averages over language pairs.
 
     Segments swap the metrics' ranks with probability 1/2. The p-value counts the observed arrangement among the
-    permuted ones, so it is at least 1 / (permutations + 1); permutations that leave a tau undefined do not count. NaN
-    where a metric is constant on a language pair, and without a language pair.
+    permuted ones, so it is at least 1 / (permutations + 1). Permutations that leave a tau undefined do not count. NaN
+    if a metric is constant on a language pair, or if there is no language pair.
     """
     observed, permuted = 0.0, numpy.zeros(permutations)
     for pair in pairs:
@@ -108,8 +62,9 @@ def _difference(human: Vector, both: Vector, kept: numpy.ndarray) -> Vector:
 def williams(human_first: float, human_second: float, first_second: float, count: int) -> float:
     """p-value for two dependent correlations that share the human column, from three Pearson r and the rows' number.
 
-    `human_first` and `human_second` are the metrics' correlations with people, `first_second` that between them.
-    NaN below four rows or where a correlation is not defined; 1.0 for two metrics that are the same.
+    `human_first` and `human_second` are the metrics' correlations with people, `first_second` is the correlation of
+    the two metrics. NaN for fewer than four rows or if a correlation is not defined; 1.0 if both metrics correlate
+    equally with people.
     """
     if count < 4 or math.isnan(human_first + human_second + first_second):
         return math.nan

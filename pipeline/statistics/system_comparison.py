@@ -1,10 +1,10 @@
-"""Is a system better than another, beyond chance? Paired tests on segment scores, of each system against the first.
+"""Two systems by one metric: is a system better than the first one, beyond chance?
 
-Scores are (systems, segments), higher is better, and a system's score is the mean over its segments. Two tests, both
-two-sided and paired: the bootstrap draws segments with replacement, the same ones for all systems (Koehn 2004), and
-gives the intervals too; approximate randomisation asks how often a difference as large appears when chance decides, in
-each segment, which of the two systems gave which score (Noreen 1989). Several systems make several comparisons: their
-p-values are corrected together by Holm's step-down method (1979), which holds for tests that depend on each other.
+Scores are (systems, segments), higher is better. A system's score is the mean over its segments. Both tests are
+two-sided and paired. The bootstrap draws segments with replacement, the same ones for all systems (Koehn 2004); it also
+gives the intervals. Approximate randomisation asks how often a difference as large appears if, in each segment, chance
+decides which of the two systems gave which score (Noreen 1989). All p-values of one test are corrected together by
+Holm's method.
 
 A worked example: the first system scores 1, 2, 3 and another 2, 2, 5, so the differences are 1, 0, 2 and their mean is
 1. Of the four ways to sign 1 and 2, two have a mean of at least 1 in size, hence p = 1/2 by randomisation. With a tie
@@ -12,16 +12,16 @@ width of 1, one segment of three got better and two are ties.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy
 
-from pipeline.core.errors import ParamsError
+from pipeline.core.params import AtLeastOne, Between, NotNegative, params
 from pipeline.core.seeds import generator
 from pipeline.statistics.correlation import Vector
-from pipeline.statistics.metric_tests import Interval, interval, paired_bootstrap
 from pipeline.statistics.resampling import segment_weights
+from pipeline.statistics.significance import Interval, holm, interval, paired_bootstrap
 
 BLOCK_NUMBERS = 4_000_000
 """Random numbers in memory at once; the size of the block changes no result."""
@@ -32,28 +32,19 @@ METHOD = (
 )
 
 
-@dataclass(frozen=True)
+@params
 class Settings:
     """How the tests are run.
 
-    `resamples`: of the bootstrap. `permutations`: of the randomisation. `confidence` (0-1): of the intervals.
-    `tie_width`: two scores of a segment that differ by at most so much are a tie. `seed`: equal seeds, equal results.
+    `resamples`: of the bootstrap. `permutations`: of the randomisation. `confidence`: of the intervals. `tie_width`:
+    two scores of a segment that differ by at most this much are a tie. `seed`: equal seeds give equal results.
     """
 
-    resamples: int
-    permutations: int
-    confidence: float
-    tie_width: float
+    resamples: AtLeastOne
+    permutations: AtLeastOne
+    confidence: Between
+    tie_width: NotNegative
     seed: int
-
-    def __post_init__(self) -> None:
-        for name in ("resamples", "permutations"):
-            if getattr(self, name) < 1:
-                raise ParamsError(f"{name}: must be at least 1, not {getattr(self, name)}.")
-        if not 0 < self.confidence < 1:
-            raise ParamsError(f"confidence: must lie between 0 and 1, not {self.confidence}.")
-        if not 0 <= self.tie_width < math.inf:
-            raise ParamsError(f"tie_width: must be a number from 0, not {self.tie_width}.")
 
 
 @dataclass(frozen=True)
@@ -66,7 +57,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Difference:
-    """A system less the first: mean difference, its interval, p-values as they are and by Holm, shares of segments.
+    """A system minus the first: mean difference, its interval, p-values without and with Holm, shares of segments.
 
     `better`, `worse` and `tied` sum to 1. Below two segments nothing can be tested: intervals and p-values are NaN.
     """
@@ -130,13 +121,13 @@ def resampled_means(scores: numpy.ndarray, resamples: int, seed: int) -> numpy.n
 
 
 def randomise(differences: Vector, permutations: int, seed: int) -> float:
-    """p-value of the mean of paired `differences` (segments,) when each of them has a sign by chance.
+    """p-value of the mean of paired `differences` (segments,) if chance gives each of them its sign.
 
-    The observed signs count among the permuted ones, so the p-value is at least 1 / (permutations + 1); it is 1 where
-    all differences are 0.
+    The observed signs count among the permuted ones, so the p-value is at least 1 / (permutations + 1). It is 1 if all
+    differences are 0.
     """
     total = float(differences.sum())
-    # The same sum in another order may differ by rounding; a difference below this share of the whole means nothing.
+    # The same sum in another order may differ by rounding, which must not count as a smaller difference.
     least = abs(total) - 1e-9 * float(numpy.abs(differences).sum())
     extreme = 0
     for swapped in _swaps(permutations, len(differences), seed):
@@ -151,7 +142,7 @@ def randomise_corpus(
     permutations: int,
     seed: int,
 ) -> float:
-    """As `randomise`, for a corpus score of summed statistics; `first` and `second` are (segments, statistics)."""
+    """As `randomise`, for a corpus score computed from summed counts; `first` and `second` are (segments, counts)."""
     whole, moved = first.sum(0), second - first
     least = abs(score(second.sum(0)) - score(whole)) - 1e-9
     extreme = 0
@@ -162,7 +153,7 @@ def randomise_corpus(
 
 
 def _swaps(permutations: int, segments: int, seed: int) -> Iterator[numpy.ndarray]:
-    """Blocks of permutations, (permutations, segments): 1 where chance swaps the two systems in a segment."""
+    """Blocks of permutations, (permutations, segments): 1 if chance swaps the two systems in that segment."""
     rng = generator(seed, "compare", "randomisation")
     for size in _blocks(permutations, segments):
         words = rng.integers(0, 2**64, size=(size, -(-segments // 64)), dtype=numpy.uint64)
@@ -175,25 +166,8 @@ def _blocks(count: int, width: int) -> Iterator[int]:
     yield from (min(size, count - start) for start in range(0, count, size))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the given order: reject those that are at most the level wanted for all together.
-
-    NaN stays NaN and counts as no comparison.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    adjusted = [math.nan] * len(p_values)
-    known = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
-    largest = 0.0
-    for rank, (p, place) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - rank) * p))
-        adjusted[place] = largest
-    return adjusted
-
-
 def shares(differences: Vector, tie_width: float) -> tuple[float, float, float]:
-    """Share of segments that got better, got worse, and are ties: differ by at most `tie_width`.
+    """Shares of segments that got better, that got worse, and that are ties (differ by at most `tie_width`).
 
     >>> shares(numpy.array([0.3, -0.1, 0.0, -0.4]), tie_width=0.1)
     (0.25, 0.25, 0.5)
@@ -204,7 +178,7 @@ def shares(differences: Vector, tie_width: float) -> tuple[float, float, float]:
 
 
 def most_changed(differences: Vector, count: int) -> list[int]:
-    """The segments with the largest differences in size, largest first, earlier first among equals; no unchanged one.
+    """Numbers of the segments whose scores changed most, largest change first; unchanged segments are left out.
 
     >>> most_changed(numpy.array([0.1, -0.5, 0.0, 0.3]), 2)
     [1, 3]

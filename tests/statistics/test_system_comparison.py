@@ -1,4 +1,4 @@
-"""Paired tests: values by hand, scipy's exact test, block sizes, Holm, ties."""
+"""Paired tests: values by hand, scipy's exact test, block sizes, ties."""
 
 import math
 
@@ -6,11 +6,10 @@ import numpy
 import pytest
 from scipy import stats
 
-from pipeline.statistics import system_tests as paired
-from pipeline.statistics.system_tests import (
+from pipeline.statistics import system_comparison as paired
+from pipeline.statistics.system_comparison import (
     Settings,
     compare_scores,
-    holm,
     most_changed,
     randomise,
     resampled_means,
@@ -78,14 +77,6 @@ def test_one_segment_is_not_tested() -> None:
     undefined = [outcome.standings[0].interval.low, outcome.differences[0].interval.high]
     undefined += [outcome.differences[0].p_bootstrap, outcome.differences[0].p_randomisation_holm]
     assert all(math.isnan(value) for value in undefined)
-
-
-def test_holm_by_hand() -> None:
-    assert holm([0.02, 0.01, 0.5, 0.03]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
-    assert holm([0.6, 0.7]) == [1.0, 1.0]
-    assert holm([]) == []
-    with_nan = holm([math.nan, 0.02, 0.04])
-    assert math.isnan(with_nan[0]) and with_nan[1:] == [0.04, 0.04]
 
 
 def test_a_difference_of_the_tie_width_is_a_tie() -> None:
