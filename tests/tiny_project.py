@@ -80,7 +80,7 @@ def write_params(file: Path) -> None:
     }
     tiny["pretrain"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
     tiny["finetune"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
-    tiny["evaluate"] |= {"bertscore_layer": 2, "resamples": 50, "permutations": 50}
+    tiny["evaluate"] |= {"bertscore": {"model": "encoder", "layer": 2}, "resamples": 50, "permutations": 50}
     document["profile"] = "tiny"
     document["profiles"] = {"tiny": tiny}
     with file.open("w", encoding="utf-8") as stream:

@@ -1,37 +1,56 @@
 """Agreement of every metric with people, by language pair and on average, with bootstrap intervals.
 
-The human side is `score` (the standardised rating where known) for Kendall, Pearson and Spearman, and points of 100 for
-DARR, as WMT does. The average is the mean over language pairs, each weighing the same; one on which people say nothing
-(`left_out`) is not among them, for any metric. Every metric meets the same resamples, so that differences between
-metrics can be tested on them.
+Of segments: the human side is `score` (the standardised rating if known) for Kendall, Pearson and Spearman, and points
+of 100 for DARR, as in WMT. Every metric meets the same resamples, so that differences of metrics can be tested on them.
+
+Of systems (`system_kendall`, `system_pearson`), only in corpora that a metric of the level SYSTEM scored: people's mean
+rating of each system with the metric's score of it. The score of a metric that scores segments is its mean over the
+system's rows, so that both kinds stand in one table. A language pair needs LEAST_SYSTEMS systems. There is no interval:
+a resample of the segments would need the metric's scores anew.
+
+The average is the mean over language pairs, which weigh the same. A pair on which people say nothing (`left_out`) does
+not count, for any metric.
 """
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy
+import pandas
 
+from pipeline.core.records import AGREEMENT, AVERAGE, NO_PAIR
 from pipeline.core.seeds import generator
-from pipeline.evaluate.names import AVERAGE, NO_PAIR
+from pipeline.evaluate.metrics import Row
+from pipeline.evaluate.predictions import systems_of
 from pipeline.statistics import correlation, resampling
 from pipeline.statistics.correlation import Vector
-from pipeline.statistics.metric_tests import interval
+from pipeline.statistics.significance import interval
 
 CORRELATIONS = {
     "kendall": (correlation.kendall, resampling.weighted_kendall),
     "pearson": (correlation.pearson, resampling.weighted_pearson),
     "spearman": (correlation.spearman, resampling.weighted_spearman),
 }
+OF_SYSTEMS = {"system_kendall": correlation.kendall, "system_pearson": correlation.pearson}
+
+LEAST_SYSTEMS = 3
+"""With two systems every correlation is 1 or -1."""
+
+HUMAN = "human"
+"""Column of `Group.systems`; no metric has this name."""
+
+KEY = ["corpus", "aspect", "metric", "language_pair", "statistic"]
+"""What a measurement is of: the first columns of AGREEMENT."""
 
 
 @dataclass(frozen=True)
 class Group:
     """Test rows of one corpus, aspect and language pair; every vector is (rows,).
 
-    `points`: raw ratings from 0 to 100, NaN where unknown; of an output that was judged several times, its first row
-    has the mean and the others NaN. `year`: of the WMT campaign, None where there is none.
+    `points`: raw ratings from 0 to 100, NaN if unknown. If an output was judged several times, its first row has the
+    mean and its other rows have NaN. `year`: of the WMT campaign, None if there is none. `scores`: a column a metric
+    that scores segments. `systems`: a row a system, with people's mean rating (HUMAN) and a column a metric; None if no
+    metric scored the systems.
     """
 
     corpus: str
@@ -41,76 +60,95 @@ class Group:
     human: Vector
     points: Vector
     segments: numpy.ndarray
-    scores: dict[str, Vector]
+    scores: pandas.DataFrame
+    systems: pandas.DataFrame | None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The group's part of KEY."""
+        return {"corpus": self.corpus, "aspect": self.aspect, "language_pair": self.language_pair}
+
+    @property
+    def one_segment(self) -> bool:
+        """Whether all rows are of one segment, of which every resample is the same."""
+        return len(numpy.unique(self.segments)) < 2
 
 
-@dataclass(frozen=True)
-class Key:
-    """What a measurement is of."""
+def group_rows(
+    rows: Sequence[Row], scores: pandas.DataFrame, system_scores: pandas.DataFrame | None = None
+) -> list[Group]:
+    """Test rows by (corpus, aspect, language pair), sorted.
 
-    corpus: str
-    aspect: str
-    metric: str
-    language_pair: str
-    statistic: str
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A statistic's value, its values on every resample (resamples,), and what it was counted on."""
-
-    value: float
-    resamples: Vector
-    count: int
-
-
-Measurements = dict[Key, Measured]
-
-
-def group_rows(rows: Sequence[dict[str, Any]], scores: dict[str, dict[str, float]]) -> list[Group]:
-    """Test rows by (corpus, aspect, language pair), sorted; `scores` maps metric -> rating_id -> score.
-
-    A metric takes part in the corpora of which it scored every row.
+    `scores` has the columns of PREDICTIONS, `system_scores` those of SYSTEM_PREDICTIONS. A metric takes part in the
+    corpora of which it scored every row, or every system.
     """
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    lacking: dict[str, set[str]] = {}
-    for row in rows:
-        found.setdefault((row["corpus"], row["aspect"], row["language_pair"] or NO_PAIR), []).append(row)
-        lacking.setdefault(row["corpus"], set()).update(
-            m for m, known in scores.items() if row["rating_id"] not in known
-        )
-    return [
-        _group(key, members, {metric: known for metric, known in scores.items() if metric not in lacking[key[0]]})
-        for key, members in sorted(found.items())
-    ]
+    rated = pandas.DataFrame(rows, dtype=object)
+    rated["language_pair"] = [pair or NO_PAIR for pair in rated["language_pair"]]
+    wide = _wide(scores, ["rating_id"]).reindex(rated["rating_id"]).set_axis(rated.index)
+    groups = []
+    for corpus, mine in rated.groupby("corpus"):
+        known = wide.loc[mine.index].dropna(axis="columns")
+        systems = _system_table(mine, known, system_scores)
+        for (aspect, pair), members in mine.groupby(["aspect", "language_pair"]):
+            found = systems.get((aspect, pair))
+            groups.append(_group((corpus, aspect, pair), members, known.loc[members.index], found))
+    return groups
 
 
-def _group(key: tuple[str, str, str], rows: list[dict[str, Any]], scores: dict[str, dict[str, float]]) -> Group:
-    names = [(row["segment"] or "", row["reference"]) for row in rows]
-    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
-    outputs = [(*name, row["system"] or "", row["candidate"]) for name, row in zip(names, rows, strict=True)]
-    output_numbers = {output: number for number, output in enumerate(sorted(set(outputs)))}
-    points = numpy.array([_points(row) for row in rows], dtype=numpy.float64)
-    years = {row["year"] for row in rows}
+def _wide(scores: pandas.DataFrame, index: list[str]) -> pandas.DataFrame:
+    """A column a metric, in order of appearance."""
+    wide = scores.pivot(index=index, columns="metric", values="score")
+    return wide[scores["metric"].unique()].astype(numpy.float64)
+
+
+def _group(
+    key: tuple[str, str, str], rows: pandas.DataFrame, scores: pandas.DataFrame, systems: pandas.DataFrame | None
+) -> Group:
+    outputs = rows[["segment", "reference", "system", "candidate"]].fillna("")
+    points = [_points(*values) for values in zip(rows["raw"], rows["z"], rows["score"], strict=True)]
+    years = set(rows["year"])
     assert len(years) == 1, "collect holds a test corpus to one year"
     return Group(
         *key,
         year=years.pop(),
-        human=numpy.array([row["score"] for row in rows], dtype=numpy.float64),
-        points=correlation.judged_once(points, numpy.array([output_numbers[output] for output in outputs])),
-        segments=numpy.array([numbers[name] for name in names]),
-        scores={
-            metric: numpy.array([by_row[row["rating_id"]] for row in rows], dtype=numpy.float64)
-            for metric, by_row in scores.items()
-        },
+        human=rows["score"].to_numpy(numpy.float64),
+        points=correlation.judged_once(numpy.array(points), _numbers(outputs, list(outputs))),
+        segments=_numbers(outputs, ["segment", "reference"]),
+        scores=scores,
+        systems=systems,
     )
 
 
-def _points(row: dict[str, Any]) -> float:
-    """The raw rating from 0 to 100: WMT's as it is, own ones from their scale (rounded: 55 is no 55.00000000000001)."""
-    if row["raw"] is None:
+def _numbers(rows: pandas.DataFrame, columns: list[str]) -> numpy.ndarray:
+    """For each row the number of its `columns` among all different ones, sorted."""
+    return numpy.asarray(rows.groupby(columns).ngroup())
+
+
+def _points(raw: float | None, z: float | None, score: float) -> float:
+    """The raw rating from 0 to 100: of WMT as it is, else from its scale (rounded: 55 is no 55.00000000000001)."""
+    if raw is None:
         return numpy.nan
-    return float(row["raw"]) if row["z"] is not None else round(100 * row["score"], 9)
+    return float(raw) if z is not None else round(100 * score, 9)
+
+
+def _system_table(
+    rows: pandas.DataFrame, scores: pandas.DataFrame, system_scores: pandas.DataFrame | None
+) -> dict[tuple[str, str], pandas.DataFrame]:
+    """(aspect, language pair) -> `Group.systems` of a corpus; empty if no metric scored all its systems."""
+    if system_scores is None or system_scores.empty:
+        return {}
+    corpus = rows["corpus"].iloc[0]
+    named = scores.assign(**{HUMAN: rows["score"].astype(float), "aspect": rows["aspect"]})
+    named["language_pair"] = rows["language_pair"]
+    named["system"] = [systems_of({"system": system}) for system in rows["system"]]
+    named = named.explode("system").dropna(subset="system")
+    means = named.groupby(["aspect", "language_pair", "system"]).mean()
+    own = _wide(system_scores[system_scores["corpus"] == corpus], ["language_pair", "system"])
+    own = own.reindex(means.index.droplevel("aspect")).set_axis(means.index).dropna(axis="columns")
+    if own.empty:
+        return {}
+    joined = means[[HUMAN, *scores]].join(own)
+    return {key: part.reset_index(drop=True) for key, part in joined.groupby(["aspect", "language_pair"])}
 
 
 def darr_rule(year: int | None, gap: float) -> tuple[float, bool]:
@@ -120,83 +158,78 @@ def darr_rule(year: int | None, gap: float) -> tuple[float, bool]:
 
 def left_out(group: Group) -> str | None:
     """Why the group is not averaged: people's ratings on it define no correlation with anything; None if they do."""
-    if _one_segment(group):
+    if group.one_segment:
         return "fewer than two rated segments"
     return "all human ratings are equal" if numpy.ptp(group.human) == 0 else None
 
 
-def _one_segment(group: Group) -> bool:
-    return len(numpy.unique(group.segments)) < 2
+def systems_left_out(group: Group) -> str | None:
+    """Why a group with scores of systems has no statistic of systems; None if it has."""
+    assert group.systems is not None
+    if len(group.systems) < LEAST_SYSTEMS:
+        return f"fewer than {LEAST_SYSTEMS} systems"
+    return "all systems have the same mean rating" if numpy.ptp(group.systems[HUMAN]) == 0 else None
 
 
-def measure(groups: Sequence[Group], resamples: int, darr_gap: float, seed: int) -> Measurements:
-    """All statistics of all metrics on all groups, and their averages over language pairs (see `left_out`)."""
-    found: Measurements = {}
+def measure(groups: Sequence[Group], resamples: int, darr_gap: float, seed: int) -> pandas.DataFrame:
+    """All statistics of all metrics on all groups, then their averages over language pairs.
+
+    Columns: KEY, `value`, `resamples` (an array (resamples,) in each cell) and `count` (see AGREEMENT).
+    """
+    rows: list[Row] = []
     for group in groups:
-        scope = ("evaluate", group.corpus, group.aspect, group.language_pair)
-        weights = resampling.segment_weights(group.segments, resamples, generator(seed, *scope))
-        for metric, scores in group.scores.items():
-            for statistic, measured in _measure_metric(group, scores, weights, darr_gap).items():
-                found[Key(group.corpus, group.aspect, metric, group.language_pair, statistic)] = measured
-    averaged = {(group.corpus, group.aspect, group.language_pair) for group in groups if left_out(group) is None}
-    return found | _averages(found, averaged)
+        averaged = {**group.names, "averaged": left_out(group) is None}
+        weights = resampling.segment_weights(
+            group.segments, resamples, generator(seed, "evaluate", *group.names.values())
+        )
+        for metric in group.scores:
+            scores = group.scores[metric].to_numpy()
+            rows += [{**averaged, "metric": metric, **one} for one in _of_segments(group, scores, weights, darr_gap)]
+        if group.systems is not None and systems_left_out(group) is None:
+            rows += [{**averaged, **one} for one in _of_systems(group.systems, resamples)]
+    found = pandas.DataFrame(rows, columns=[*KEY, "value", "resamples", "count", "averaged"])
+    of_one_average = [name for name in KEY if name != "language_pair"]
+    averages = [_average(part, resamples) for _, part in found.groupby(of_one_average, sort=False)]
+    return pandas.concat([found, pandas.DataFrame(averages, columns=found.columns)]).drop(columns="averaged")
 
 
-def _measure_metric(group: Group, scores: Vector, weights: resampling.Weights, darr_gap: float) -> dict[str, Measured]:
-    found = {
-        name: Measured(exact(group.human, scores), weighted(group.human, scores, weights), len(scores))
-        for name, (exact, weighted) in CORRELATIONS.items()
-    }
+def _of_segments(group: Group, scores: Vector, weights: resampling.Weights, darr_gap: float) -> Iterator[Row]:
+    """Statistic, value, resamples and count of one metric."""
+    nothing = numpy.full(len(weights), numpy.nan)
+    for name, (exact, weighted) in CORRELATIONS.items():
+        drawn = nothing if group.one_segment else weighted(group.human, scores, weights)
+        yield {"statistic": name, "value": exact(group.human, scores), "resamples": drawn, "count": len(scores)}
     gap, ties_count = darr_rule(group.year, darr_gap)
     pairs = correlation.darr_pairs(group.points, group.segments, gap)
     if len(pairs.better):
-        value = correlation.darr(group.points, scores, group.segments, gap=gap, ties_count=ties_count)
+        darr = correlation.darr(group.points, scores, group.segments, gap=gap, ties_count=ties_count)
         outcomes = correlation.darr_outcomes(pairs, scores, ties_count)
-        found["darr"] = Measured(value.value, resampling.weighted_darr(pairs, outcomes, weights), value.pairs)
-    if _one_segment(group):  # every resample is the same one, which says nothing
-        nothing = numpy.full(len(weights), numpy.nan)
-        found = {name: dataclasses.replace(measured, resamples=nothing) for name, measured in found.items()}
-    return found
+        drawn = nothing if group.one_segment else resampling.weighted_darr(pairs, outcomes, weights)
+        yield {"statistic": "darr", "value": darr.value, "resamples": drawn, "count": darr.pairs}
 
 
-def _averages(found: Measurements, averaged: set[tuple[str, str, str]]) -> Measurements:
-    """Means over the `averaged` (corpus, aspect, language pair); undefined where the statistic is so on one of them."""
-    members: dict[Key, list[Measured]] = {}
-    for key, measured in found.items():
-        average = Key(key.corpus, key.aspect, key.metric, AVERAGE, key.statistic)
-        ones = members.setdefault(average, [])
-        if (key.corpus, key.aspect, key.language_pair) in averaged:
-            ones.append(measured)
-    resamples = max((len(measured.resamples) for measured in found.values()), default=0)
-    return {key: _mean(ones, resamples) for key, ones in members.items()}
+def _of_systems(systems: pandas.DataFrame, resamples: int) -> Iterator[Row]:
+    """Metric, statistic, value, resamples and count of every metric on the systems of a group."""
+    human = systems[HUMAN].to_numpy(numpy.float64)
+    for metric in systems.columns.drop(HUMAN):
+        for name, exact in OF_SYSTEMS.items():
+            value = exact(human, systems[metric].to_numpy(numpy.float64))
+            drawn = numpy.full(resamples, numpy.nan)
+            yield {"metric": metric, "statistic": name, "value": value, "resamples": drawn, "count": len(systems)}
 
 
-def _mean(ones: Sequence[Measured], resamples: int) -> Measured:
-    if not ones:
-        return Measured(numpy.nan, numpy.full(resamples, numpy.nan), 0)
-    return Measured(
-        float(numpy.mean([one.value for one in ones])),
-        numpy.mean([one.resamples for one in ones], axis=0),
-        sum(one.count for one in ones),
-    )
+def _average(part: pandas.DataFrame, resamples: int) -> Row:
+    """The mean of one statistic over the language pairs that are averaged; NaN if it is undefined on one of them."""
+    key = {**part.iloc[0][KEY], "language_pair": AVERAGE}
+    kept = part[part["averaged"]]
+    if kept.empty:
+        return {**key, "value": numpy.nan, "resamples": numpy.full(resamples, numpy.nan), "count": 0}
+    drawn = numpy.mean(kept["resamples"].tolist(), axis=0)
+    return {**key, "value": numpy.mean(kept["value"].to_numpy()), "resamples": drawn, "count": kept["count"].sum()}
 
 
-def agreement_rows(measurements: Measurements, confidence: float) -> list[dict[str, Any]]:
-    """Rows of the AGREEMENT schema, in the order of `measurements`; rounded to 9 digits, below any meaning."""
-    rows = []
-    for key, measured in measurements.items():
-        bounds = interval(measured.resamples, confidence)
-        rows.append(
-            {
-                "corpus": key.corpus,
-                "aspect": key.aspect,
-                "metric": key.metric,
-                "language_pair": key.language_pair,
-                "statistic": key.statistic,
-                "value": round(measured.value, 9),
-                "low": round(bounds.low, 9),
-                "high": round(bounds.high, 9),
-                "count": measured.count,
-            }
-        )
-    return rows
+def agreement_table(measured: pandas.DataFrame, confidence: float) -> pandas.DataFrame:
+    """`measured` as AGREEMENT has it: bounds in place of resamples; rounded to 9 digits, below any meaning."""
+    bounds = [interval(values, confidence) for values in measured["resamples"]]
+    table = measured.assign(low=[one.low for one in bounds], high=[one.high for one in bounds])
+    return table.round({"value": 9, "low": 9, "high": 9})[AGREEMENT.names].astype({"count": int}).reset_index(drop=True)

@@ -1,136 +1,228 @@
-"""Scores of one metric for every rated test row: a baseline's, or a trained checkpoint's ("bleurt/<variant>").
+"""What metrics say of rated rows: scores of every row, or of every system by a metric that scores whole systems.
 
-A row with several references is scored against each and keeps the highest (paper, section 5.3). Equal pairs of
-reference and candidate are scored once. IDF is counted over the references of one corpus and language pair, as the
-metrics' authors do with a test set; a baseline leaves out the corpora and language pairs that it cannot read.
+A baseline and a trained checkpoint are both a `Metric`; the trained one is named "bleurt/<variant>". A metric that
+reads one reference scores a row with several against each and keeps the highest (paper, section 5.3). Equal texts are
+scored once. A metric leaves out the corpora and language pairs that it cannot read, each with the reason.
+
+A system's texts are the rated rows that name it, each once. A row of "a+b" is an output that the systems a and b share.
 """
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy
 
 from pipeline.core.errors import ModelError
-from pipeline.core.records import PREDICTIONS, RATINGS
+from pipeline.core.records import NO_PAIR, PREDICTIONS, RATINGS, SYSTEM_PREDICTIONS, TRAINED
 from pipeline.core.shards import read_shard, table_of
 from pipeline.core.work import Outcome
-from pipeline.evaluate.metrics.counts import count_words, reads
-from pipeline.evaluate.metrics.moverscore import moverscore
-from pipeline.evaluate.names import ENCODED, TRAINED, Baseline
-from pipeline.label.signals import bertscore
+from pipeline.evaluate.metrics import Level, Metric, Reads, Row, Texts, known_metrics, settings_of
 from pipeline.metric.prediction import predict
 
-Row = dict[str, Any]
 UNREADABLE = "its writing cannot be read by the baseline"
+SOURCELESS = "a row has no source, which the metric reads"
+NO_NUMBER = "the metric gives no number"
 
 
 @dataclass(frozen=True)
 class ScoringParams:
-    """Which metrics, one a shard, and how they are run; `batch_tokens` changes speed and memory only."""
+    """Which metrics, one a shard, and how they are run.
+
+    `settled`: settings of the metrics' sections by their names. `max_tokens`: a pair is cut to this length for trained
+    metrics. `batch_tokens`: tokens in a batch, which changes speed and memory only.
+    """
 
     metrics: tuple[str, ...]
-    bertscore_model: str
-    bertscore_layer: int
+    settled: dict[str, Any]
     max_tokens: int
     batch_tokens: int
 
 
-def read_test_rows(shards: Sequence[Path]) -> list[Row]:
-    """The rows with split "test" of the rating shards, in order."""
-    return [row for shard in shards for row in read_shard(shard, RATINGS).to_pylist() if row["split"] == "test"]
+@dataclass(frozen=True)
+class Predictions:
+    """Rows of PREDICTIONS, or of SYSTEM_PREDICTIONS; `left_out` counts the rated rows, or the systems, by reason."""
+
+    rows: list[Row]
+    left_out: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """`values` (rows,), higher is better, NaN if a row has none; `left_out` counts the rows not read, by reason."""
+
+    values: numpy.ndarray
+    left_out: dict[str, int]
+
+
+def rows_of(shards: Sequence[Path], split: str) -> list[Row]:
+    """The rows of the rating shards that are in `split`, in order."""
+    return [row for shard in shards for row in read_shard(shard, RATINGS).to_pylist() if row["split"] == split]
 
 
 def score_metric(index: int, inputs: Sequence[Path], params: ScoringParams) -> Outcome:
-    """Shard `index` of predictions: metric `params.metrics[index]` on all test rows of the rating shards `inputs`.
+    """Shard `index`: the metric `params.metrics[index]` on all test rows of the rating shards `inputs`.
 
-    A model folder may stand last in `inputs`: the checkpoint of a trained metric, or BERTScore's encoder.
+    After the shards, `inputs` has the folder of a trained metric, or the folders of a baseline's models.
     """
     name = params.metrics[index]
-    rows = read_test_rows([file for file in inputs if file.is_file()])
-    scores = score_rows(name, rows, inputs[-1], params)
-    for row, score in zip(rows, scores, strict=True):
-        if not numpy.isfinite(score) and name.startswith(TRAINED):
-            raise ModelError(f"{name}: gives {score} for the rating {row['rating_id']}; a metric must give a number.")
-    predictions = [
-        {"rating_id": row["rating_id"], "metric": name, "score": float(score)}
-        for row, score in zip(rows, scores, strict=True)
-        if numpy.isfinite(score)
-    ]
-    left = len(rows) - len(predictions)
-    return Outcome(table_of(predictions, PREDICTIONS), len(rows), len(predictions), {UNREADABLE: left} if left else {})
+    rows = rows_of([file for file in inputs if file.is_file()], "test")
+    metric = trained(name, inputs[-1], params.max_tokens) if name.startswith(TRAINED) else known_metrics()[name]
+    found = predict_rows(metric, settings_of(metric, params.settled), rows, params.batch_tokens)
+    schema = SYSTEM_PREDICTIONS if metric.level is Level.SYSTEM else PREDICTIONS
+    rows_in = len(found.rows) + sum(found.left_out.values())
+    return Outcome(table_of(found.rows, schema), rows_in, len(found.rows), found.left_out)
 
 
-def score_rows(name: str, rows: Sequence[Row], folder: Path, params: ScoringParams) -> numpy.ndarray:
-    """Scores of `rows` (rows,): the best over each row's references, higher is better.
-
-    NaN in the corpora and language pairs whose writing a baseline cannot read.
-    """
-    if name.startswith(TRAINED):
-        return _best_scores(name, rows, folder, params)
-    scores = numpy.full(len(rows), numpy.nan)
-    places: dict[tuple[str, str | None], list[int]] = {}
-    for place, row in enumerate(rows):
-        places.setdefault((row["corpus"], row["language_pair"]), []).append(place)
-    for members in places.values():
-        mine = [rows[place] for place in members]
-        if reads(Baseline(name), [row["reference"] for row in mine]):
-            scores[members] = _best_scores(name, mine, folder, params)
-    return scores
-
-
-def _best_scores(name: str, rows: Sequence[Row], folder: Path, params: ScoringParams) -> numpy.ndarray:
-    pairs, row_pairs = _unique_pairs(rows)
-    references, candidates = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    values = _score_pairs(name, references, candidates, folder, params)
-    if values.ndim == 1:
-        values = values[:, None]
-    outputs = (
-        _output_of_aspect(folder, [row["aspect"] for row in rows]) if name.startswith(TRAINED) else [0] * len(rows)
-    )
-    return numpy.array([values[ids, k].max() for ids, k in zip(row_pairs, outputs, strict=True)], dtype=numpy.float64)
-
-
-def _unique_pairs(rows: Sequence[Row]) -> tuple[list[tuple[str, str]], list[list[int]]]:
-    """All distinct (reference, candidate) pairs, and for each row the numbers of its own."""
-    numbers: dict[tuple[str, str], int] = {}
-    row_pairs = [
-        [numbers.setdefault((z, row["candidate"]), len(numbers)) for z in (row["reference"], *row["other_references"])]
-        for row in rows
-    ]
-    return list(numbers), row_pairs
-
-
-def _score_pairs(
-    name: str, references: Sequence[str], candidates: Sequence[str], folder: Path, params: ScoringParams
-) -> numpy.ndarray:
-    """Scores of pairs, float (pairs,) or (pairs, outputs)."""
-    if name.startswith(TRAINED):
-        return predict(folder, references, candidates, params.max_tokens, params.batch_tokens)
-    baseline = Baseline(name)
-    if baseline not in ENCODED:
-        return count_words(baseline, references, candidates)
-    settings = bertscore.Params(
-        model=str(folder),
-        layer=params.bertscore_layer,
-        idf=baseline is not Baseline.BERTSCORE,
-        baseline=None,
-        batch_tokens=params.batch_tokens,
-    )
-    if baseline is Baseline.MOVERSCORE:
-        return moverscore(references, candidates, settings)
-    return bertscore.bertscore(references, candidates, settings)[:, 2]
-
-
-def _output_of_aspect(folder: Path, aspects: Sequence[str]) -> list[int]:
-    """Which output of the checkpoint judges each row's aspect; a checkpoint with one output judges them all."""
+def trained(name: str, folder: Path, max_tokens: int) -> Metric:
+    """The checkpoint in `folder` as a metric; pairs are cut to `max_tokens`."""
     labels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label", {})
-    outputs = {label: int(number) for number, label in labels.items()}
-    if len(outputs) <= 1:
-        return [0] * len(aspects)
-    unknown = sorted(set(aspects) - set(outputs))
+    outputs = tuple(labels[number] for number in sorted(labels, key=int))
+    return Metric(
+        name,
+        Reads.REFERENCE | Reads.CANDIDATE,
+        score=partial(_by_checkpoint, folder, max_tokens),
+        signature=lambda _: f"checkpoint {name.removeprefix(TRAINED)}, pairs cut to {max_tokens} tokens",
+        aspects=outputs if len(outputs) > 1 else (),
+        apart=False,
+    )
+
+
+def _by_checkpoint(folder: Path, max_tokens: int, texts: Texts, settings: None, batch_tokens: int) -> numpy.ndarray:
+    return predict(folder, texts.reference, texts.candidates, max_tokens, batch_tokens)
+
+
+def predict_rows(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens: int) -> Predictions:
+    """Scores of the rated `rows`, or of the systems in them, by the metric's level.
+
+    A ModelError if a trained metric gives something that is no number.
+    """
+    if metric.level is Level.SYSTEM:
+        return _predict_systems(metric, settings, rows, batch_tokens)
+    found = score_rows(metric, settings, rows, batch_tokens)
+    known = numpy.isfinite(found.values)
+    for row, score in zip(rows, found.values, strict=True):
+        if metric.name.startswith(TRAINED) and not numpy.isfinite(score):
+            raise ModelError(
+                f"{metric.name}: gives {score} for the rating {row['rating_id']}; a metric must give a number."
+            )
+    without = len(rows) - int(known.sum()) - sum(found.left_out.values())
+    predictions = [
+        {"rating_id": rows[place]["rating_id"], "metric": metric.name, "score": float(found.values[place])}
+        for place in numpy.flatnonzero(known).tolist()
+    ]
+    return Predictions(predictions, found.left_out | ({NO_NUMBER: without} if without else {}))
+
+
+def score_rows(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens: int) -> Scores:
+    """Scores of the rated `rows` by a metric of the level SEGMENT."""
+    scores = numpy.full(len(rows), numpy.nan)
+    left_out: Counter[str] = Counter()
+    readable: list[list[int]] = []
+    for places in _by_corpus_and_pair(rows).values():
+        reason = _unreadable(metric, _texts(metric, [rows[place] for place in places]))
+        if reason is None:
+            readable.append(places)
+        else:
+            left_out[reason] += len(places)
+    calls = readable if metric.apart else [sorted(itertools.chain.from_iterable(readable))]
+    for places in calls:
+        mine = [rows[place] for place in places]
+        values = score_segments(metric, settings, _texts(metric, mine), batch_tokens)
+        scores[places] = values[numpy.arange(len(mine)), _outputs(metric, mine)]
+    return Scores(scores, dict(left_out))
+
+
+def score_segments(metric: Metric, settings: Any, texts: Texts, batch_tokens: int) -> numpy.ndarray:
+    """Scores of n segments by a metric of the level SEGMENT, (n, outputs): the highest over a segment's references."""
+    numbers: dict[tuple[tuple[str, ...], str | None, str], int] = {}
+    segments = []
+    for references, source, candidate in zip(texts.references, texts.sources, texts.candidates, strict=True):
+        alone = [(text,) for text in references] if Reads.REFERENCE in metric.reads else [references]
+        segments.append([numbers.setdefault((one, source, candidate), len(numbers)) for one in alone])
+    values = metric.score(Texts(*(tuple(column) for column in zip(*numbers, strict=True))), settings, batch_tokens)
+    values = values[:, None] if values.ndim == 1 else values
+    return numpy.array([values[mine].max(axis=0) for mine in segments], dtype=numpy.float64)
+
+
+def _texts(metric: Metric, rows: Sequence[Row]) -> Texts:
+    """What `metric` reads of `rows`."""
+    with_references = bool(metric.reads & (Reads.REFERENCE | Reads.REFERENCES))
+    return Texts(
+        tuple((row["reference"], *row["other_references"]) if with_references else () for row in rows),
+        tuple(row["source"] if Reads.SOURCE in metric.reads else None for row in rows),
+        tuple(row["candidate"] if Reads.CANDIDATE in metric.reads else "" for row in rows),
+    )
+
+
+def _unreadable(metric: Metric, texts: Texts) -> str | None:
+    """Why the metric cannot read `texts`; None if it can."""
+    if Reads.SOURCE in metric.reads and None in texts.sources:
+        return SOURCELESS
+    return None if metric.can_read(texts) else UNREADABLE
+
+
+def _by_corpus_and_pair(rows: Sequence[Row]) -> dict[tuple[str, str], list[int]]:
+    """(corpus, language pair) -> places of its rows, in order of appearance."""
+    places: dict[tuple[str, str], list[int]] = {}
+    for place, row in enumerate(rows):
+        places.setdefault((row["corpus"], row["language_pair"] or NO_PAIR), []).append(place)
+    return places
+
+
+def _outputs(metric: Metric, rows: Sequence[Row]) -> list[int]:
+    """Which output of the metric judges each row's aspect; a metric with one output judges them all."""
+    if not metric.aspects:
+        return [0] * len(rows)
+    unknown = sorted({row["aspect"] for row in rows} - set(metric.aspects))
     if unknown:
-        raise ModelError(f"{folder}: judges {', '.join(sorted(outputs))}, but a test row is rated for {unknown[0]}.")
-    return [outputs[aspect] for aspect in aspects]
+        judged = ", ".join(sorted(metric.aspects))
+        raise ModelError(f"{metric.name}: judges {judged}, but a test row is rated for {unknown[0]}.")
+    return [metric.aspects.index(row["aspect"]) for row in rows]
+
+
+def _predict_systems(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens: int) -> Predictions:
+    found: list[Row] = []
+    left_out: Counter[str] = Counter()
+    for (corpus, pair), places in _by_corpus_and_pair(rows).items():
+        systems = _systems([rows[place] for place in places])
+        reasons = [_unreadable(metric, _texts(metric, mine)) for mine in systems.values()]
+        reason = next(filter(None, reasons), None)
+        if reason is not None:
+            left_out[reason] += len(systems)
+            continue
+        for system, mine in systems.items():
+            score = float(metric.score(_texts(metric, mine), settings, batch_tokens))
+            if numpy.isfinite(score):
+                names = {"corpus": corpus, "language_pair": pair, "system": system}
+                found.append({**names, "metric": metric.name, "score": score})
+            else:
+                left_out[NO_NUMBER] += 1
+    return Predictions(found, dict(left_out))
+
+
+def systems_of(row: Row) -> list[str]:
+    """The systems that gave the row's output.
+
+    >>> systems_of({"system": "a+b"}), systems_of({"system": None})
+    (['a', 'b'], [])
+    """
+    return row["system"].split("+") if row["system"] else []
+
+
+def _systems(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Name of a system -> its rows, sorted by name; an output that was judged several times is one row."""
+    found: dict[str, dict[tuple[Any, ...], Row]] = {}
+    for system, row in _named(rows):
+        output = row["segment"], row["reference"], row["source"], row["candidate"]
+        found.setdefault(system, {}).setdefault(output, row)
+    return {system: list(found[system].values()) for system in sorted(found)}
+
+
+def _named(rows: Sequence[Row]) -> Iterator[tuple[str, Row]]:
+    return ((system, row) for row in rows for system in systems_of(row))
