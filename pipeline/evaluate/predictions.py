@@ -23,7 +23,6 @@ from pipeline.core.records import NO_PAIR, PREDICTIONS, RATINGS, SYSTEM_PREDICTI
 from pipeline.core.shards import read_shard, table_of
 from pipeline.core.work import Outcome
 from pipeline.evaluate.metrics import Level, Metric, Reads, Row, Texts, known_metrics, settings_of
-from pipeline.metric.prediction import predict
 
 UNREADABLE = "its writing cannot be read by the baseline"
 SOURCELESS = "a row has no source, which the metric reads"
@@ -94,6 +93,8 @@ def trained(name: str, folder: Path, max_tokens: int) -> Metric:
 
 
 def _by_checkpoint(folder: Path, max_tokens: int, texts: Texts, settings: None, batch_tokens: int) -> numpy.ndarray:
+    from pipeline.metric.prediction import predict  # loads torch, which other users of this module do not need
+
     return predict(folder, texts.reference, texts.candidates, max_tokens, batch_tokens)
 
 
@@ -150,14 +151,23 @@ def score_segments(metric: Metric, settings: Any, texts: Texts, batch_tokens: in
     return numpy.array([values[mine].max(axis=0) for mine in segments], dtype=numpy.float64)
 
 
-def _texts(metric: Metric, rows: Sequence[Row]) -> Texts:
-    """What `metric` reads of `rows`."""
+def reading(metric: Metric, texts: Texts) -> Texts:
+    """`texts` without what the metric does not read."""
+    count = len(texts.candidates)
     with_references = bool(metric.reads & (Reads.REFERENCE | Reads.REFERENCES))
     return Texts(
-        tuple((row["reference"], *row["other_references"]) if with_references else () for row in rows),
-        tuple(row["source"] if Reads.SOURCE in metric.reads else None for row in rows),
-        tuple(row["candidate"] if Reads.CANDIDATE in metric.reads else "" for row in rows),
+        texts.references if with_references else ((),) * count,
+        texts.sources if Reads.SOURCE in metric.reads else (None,) * count,
+        texts.candidates if Reads.CANDIDATE in metric.reads else ("",) * count,
     )
+
+
+def _texts(metric: Metric, rows: Sequence[Row]) -> Texts:
+    """What `metric` reads of `rows`."""
+    columns = zip(
+        *(((row["reference"], *row["other_references"]), row["source"], row["candidate"]) for row in rows), strict=True
+    )
+    return reading(metric, Texts(*columns))
 
 
 def _unreadable(metric: Metric, texts: Texts) -> str | None:

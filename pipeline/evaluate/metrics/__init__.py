@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import numpy
 
 from pipeline.core import registry
-from pipeline.core.errors import ParamsError
 from pipeline.core.params import load_params
 
 Row = dict[str, Any]
@@ -171,10 +170,12 @@ def settings_of(metric: Metric, settled: dict[str, Any]) -> Any:
     return None if metric.section is None else settled[metric.section.name]
 
 
-def metric_named(name: str, key: str) -> Metric:
-    """The metric `name`, in upper or lower case; a ParamsError that begins with `key` if there is none."""
-    known = known_metrics()
-    found = {one.lower(): metric for one, metric in known.items()}.get(name.lower())
-    if found is None:
-        raise ParamsError(f"{key}: must be one of {', '.join(known)}, not {name!r}.")
-    return found
+def score_pairs(name: str, references: Sequence[str], candidates: Sequence[str]) -> numpy.ndarray:
+    """Scores of pairs by a metric that has no settings, float64 (pairs,).
+
+    "a b c d" against "a b c e" in TER: one edit of four words, negated.
+
+    >>> score_pairs("ter", ["a b c d"], ["a b c e"]).tolist()
+    [-25.0]
+    """
+    return known_metrics()[name].score(texts_of(references, candidates), None, 0)

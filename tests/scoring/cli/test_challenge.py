@@ -15,8 +15,7 @@ from pipeline.collect.splits import normalised
 from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ModelError
 from pipeline.core.models import load_tokenizer
-from pipeline.evaluate.metrics.counts import count_words
-from pipeline.evaluate.names import Baseline
+from pipeline.evaluate.metrics import score_pairs
 from pipeline.metric.checkpoint import Head, new_metric, save_metric
 from pipeline.metric.prediction import predict
 from pipeline.scoring.__main__ import main
@@ -121,7 +120,7 @@ def test_candidates_are_of_the_kind_that_the_category_names(items: list[Item]) -
 
 
 def test_words_alone_do_not_tell_a_paraphrase_from_an_error(items: list[Item]) -> None:
-    found = pairwise_accuracy(partial(count_words, Baseline.CHRF), items)
+    found = pairwise_accuracy(partial(score_pairs, "chrf++"), items)
     errors = ("wrong entity", "negation flip", "number changed", "scrambled words", "extra clause")
     assert {error: found[f"paraphrase>{error}"].right for error in errors} == dict.fromkeys(errors, 0)
     plain = ("identical>paraphrase", "half missing>unrelated", "unrelated>empty")
