@@ -4,10 +4,14 @@ import math
 from typing import Any
 
 import numpy
+import pandas
 import pytest
 
-from pipeline.evaluate.agreement import Key, agreement_rows, darr_rule, group_rows, left_out, measure
-from pipeline.evaluate.differences import compare
+from pipeline.core.records import PREDICTIONS, SYSTEM_PREDICTIONS
+from pipeline.evaluate import agreement
+from pipeline.evaluate.agreement import Group, agreement_table, darr_rule, left_out, measure, systems_left_out
+from pipeline.evaluate.benchmark import Settings, as_records, compare
+from pipeline.statistics.significance import holm
 
 
 def rated(number: int, pair: str | None, score: float, **changes: Any) -> dict[str, Any]:
@@ -28,6 +32,35 @@ def rated(number: int, pair: str | None, score: float, **changes: Any) -> dict[s
     }
 
 
+Scores = dict[str, dict[str, float]]
+"""Metric -> rating -> score."""
+
+
+def as_table(scores: Scores) -> pandas.DataFrame:
+    """As PREDICTIONS."""
+    rows = [(rating, metric, score) for metric, known in scores.items() for rating, score in known.items()]
+    return pandas.DataFrame(rows, columns=PREDICTIONS.names)
+
+
+def group_rows(rows: list[dict[str, Any]], scores: Scores) -> list[Group]:
+    return agreement.group_rows(rows, as_table(scores))
+
+
+def one(found: pandas.DataFrame, metric: str, pair: str, statistic: str, corpus: str = "wmt18") -> Any:
+    """The only measurement of this kind."""
+    chosen = found[(found["corpus"] == corpus) & (found["metric"] == metric)]
+    (row,) = chosen[(chosen["language_pair"] == pair) & (chosen["statistic"] == statistic)].itertuples()
+    return row
+
+
+def as_rows(found: pandas.DataFrame, confidence: float) -> list[dict[str, Any]]:
+    return agreement_table(found, confidence).to_dict("records")
+
+
+def settings(permutations: int, confidence: float = 0.9) -> Settings:
+    return Settings(resamples=50, permutations=permutations, confidence=confidence, darr_gap=25.0, seed=1)
+
+
 HUMAN = [1.0, 2.0, 3.0, 4.0, 5.0]
 ROWS = [rated(i, "de-en", h) for i, h in enumerate(HUMAN)] + [rated(10 + i, "cs-en", h) for i, h in enumerate(HUMAN)]
 SWAPPED = [2.0, 1.0, 4.0, 3.0, 5.0]
@@ -39,17 +72,14 @@ SCORES = {
 
 def test_values_by_pair_and_their_average() -> None:
     found = measure(group_rows(ROWS, SCORES), 50, 25.0, seed=1)
-    values = {
-        (key.language_pair, key.statistic): measured.value
-        for key, measured in found.items()
-        if key.metric == "bleurt/all"
-    }
+    mine = found[found["metric"] == "bleurt/all"]
+    values = mine.set_index(["language_pair", "statistic"])["value"]
     assert values["de-en", "kendall"] == pytest.approx(0.6)
     assert values["cs-en", "kendall"] == pytest.approx(1.0)
     assert values["average", "kendall"] == pytest.approx(0.8)
     assert values["average", "pearson"] == pytest.approx(0.9)
-    assert ("de-en", "darr") not in values
-    assert found[Key("wmt18", "adequacy", "bleurt/all", "average", "kendall")].count == 10
+    assert ("de-en", "darr") not in values.index
+    assert one(found, "bleurt/all", "average", "kendall").count == 10
 
 
 def test_a_metric_takes_part_where_it_scored_every_row_of_the_corpus() -> None:
@@ -66,7 +96,7 @@ def test_a_metric_takes_part_where_it_scored_every_row_of_the_corpus() -> None:
 
 
 def test_an_undefined_pair_leaves_the_average_undefined() -> None:
-    rows = agreement_rows(measure(group_rows(ROWS, SCORES), 50, 25.0, seed=1), 0.9)
+    rows = as_rows(measure(group_rows(ROWS, SCORES), 50, 25.0, seed=1), 0.9)
     constant = [row for row in rows if row["metric"] == "constant"]
     assert len(constant) == 9
     assert all(math.isnan(row[name]) for row in constant for name in ("value", "low", "high"))
@@ -91,8 +121,8 @@ def test_a_pair_on_which_people_say_nothing_changes_no_average_and_no_comparison
     for rows, by_metric in ((ROWS, scores), (ROWS + extra, wider)):
         groups = group_rows(rows, by_metric)
         found = measure(groups, 50, 25.0, seed=1)
-        records = compare(groups, found, permutations=50, confidence=0.9, seed=1)
-        averages = [row for row in agreement_rows(found, 0.9) if row["language_pair"] == "average"]
+        records = as_records(compare(groups, found, settings(50)))
+        averages = [row for row in as_rows(found, 0.9) if row["language_pair"] == "average"]
         results.append((str(averages), [{**record, "p_value_williams": None} for record in records]))
     assert results[0] == results[1]
     assert [(group.language_pair, left_out(group)) for group in groups] == [
@@ -100,24 +130,24 @@ def test_a_pair_on_which_people_say_nothing_changes_no_average_and_no_comparison
         ("de-en", None),
         ("fi-en", reason),
     ]
-    assert math.isnan(found[Key("wmt18", "adequacy", "sentbleu", "fi-en", "kendall")].value)
+    assert math.isnan(one(found, "sentbleu", "fi-en", "kendall").value)
 
 
 def test_an_average_of_no_pair_is_undefined_and_counts_nothing() -> None:
     groups = group_rows(ROWS[:1], SCORES)
     found = measure(groups, 50, 25.0, seed=1)
-    average = found[Key("wmt18", "adequacy", "bleurt/all", "average", "kendall")]
+    average = one(found, "bleurt/all", "average", "kendall")
     assert math.isnan(average.value) and average.count == 0
-    assert compare(groups, found, permutations=9, confidence=0.9, seed=1) == []
+    assert as_records(compare(groups, found, settings(9))) == []
 
 
 def test_intervals_hold_the_value_and_every_metric_meets_the_same_resamples() -> None:
     rows = [rated(i + 100 * j, pair, float(i)) for i in range(20) for j, pair in enumerate(("de-en", "cs-en"))]
     swapped = {row["rating_id"]: row["score"] + 7 * (int(row["score"]) * 7 % 5) for row in rows}
     found = measure(group_rows(rows, {"bleurt/all": swapped, "copy": swapped}), 200, 25.0, seed=1)
-    one, other = (found[Key("wmt18", "adequacy", m, "average", "kendall")] for m in ("bleurt/all", "copy"))
-    assert numpy.array_equal(one.resamples, other.resamples, equal_nan=True)
-    for row in agreement_rows(found, 0.95):
+    first, other = (one(found, m, "average", "kendall") for m in ("bleurt/all", "copy"))
+    assert numpy.array_equal(first.resamples, other.resamples, equal_nan=True)
+    for row in as_rows(found, 0.95):
         if row["metric"] == "bleurt/all":
             assert -1 <= row["low"] <= row["value"] <= row["high"] <= 1
 
@@ -126,7 +156,7 @@ def test_darr_uses_raw_ratings_of_the_same_segment() -> None:
     raw = [90.0, 40.0, 80.0, 50.0, 10.0]  # segments (90, 40), (80, 50), (10): the swapped metric agrees on both
     rows = [rated(i, "de-en", h, raw=r) for i, (h, r) in enumerate(zip(HUMAN, raw, strict=True))]
     found = measure(group_rows(rows, {"m": SCORES["bleurt/all"]}), 50, 25.0, seed=1)
-    measured = found[Key("wmt18", "adequacy", "m", "de-en", "darr")]
+    measured = one(found, "m", "de-en", "darr")
     assert (measured.value, measured.count) == (1.0, 2)
 
 
@@ -140,7 +170,7 @@ def test_several_judgements_of_an_output_are_one_for_darr() -> None:
     scores = {"m": {row["rating_id"]: float(row["candidate"] == "A") for row in rows}}
     (group,) = group_rows(rows, scores)
     assert group.points.tolist() == pytest.approx([75, numpy.nan, 35, numpy.nan, 70], nan_ok=True)
-    measured = measure([group], 50, 25.0, seed=1)[Key("wmt18", "adequacy", "m", "de-en", "darr")]
+    measured = one(measure([group], 50, 25.0, seed=1), "m", "de-en", "darr")
     assert (measured.value, measured.count) == (1.0, 2)
 
 
@@ -149,10 +179,10 @@ def test_one_segment_has_a_value_but_no_interval_and_is_not_averaged() -> None:
     scores = {"bleurt/all": SCORES["bleurt/all"] | dict(zip((r["rating_id"] for r in alone), SWAPPED, strict=True))}
     groups = group_rows(ROWS + alone, scores)
     found = measure(groups, 50, 25.0, seed=1)
-    measured = found[Key("wmt18", "adequacy", "bleurt/all", "fi-en", "kendall")]
+    measured = one(found, "bleurt/all", "fi-en", "kendall")
     assert measured.value == pytest.approx(0.6) and numpy.isnan(measured.resamples).all()
     assert [left_out(group) for group in groups] == [None, None, "fewer than two rated segments"]
-    assert found[Key("wmt18", "adequacy", "bleurt/all", "average", "kendall")].count == 10
+    assert one(found, "bleurt/all", "average", "kendall").count == 10
 
 
 def test_darr_of_own_ratings_counts_points_of_100_on_any_scale() -> None:
@@ -160,7 +190,7 @@ def test_darr_of_own_ratings_counts_points_of_100_on_any_scale() -> None:
     raw = [4.0, 2.75, 4.0, 3.0, 5.0]
     rows = [rated(i, None, r / 5, raw=r, z=None, year=None, corpus="own") for i, r in enumerate(raw)]
     found = measure(group_rows(rows, {"m": SCORES["bleurt/all"]}), 50, 25.0, seed=1)
-    measured = found[Key("own", "adequacy", "m", "all", "darr")]
+    measured = one(found, "m", "all", "darr", "own")
     assert (measured.value, measured.count) == (1.0, 1)
 
 
@@ -169,7 +199,7 @@ def test_darr_of_a_metric_that_ties_on_all_pairs_is_undefined_where_ties_are_lef
     rows = [rated(i, "de-en", h, raw=r, year=2017) for i, (h, r) in enumerate(zip(HUMAN, raw, strict=True))]
     found = measure(group_rows(rows, {name: SCORES[name] for name in ("bleurt/all", "constant")}), 50, 25.0, seed=1)
     for pair in ("de-en", "average"):
-        known, tied = (found[Key("wmt18", "adequacy", m, pair, "darr")] for m in ("bleurt/all", "constant"))
+        known, tied = (one(found, m, pair, "darr") for m in ("bleurt/all", "constant"))
         assert (known.value, known.count) == (1.0, 2)
         assert math.isnan(tied.value) and numpy.isnan(tied.resamples).all() and tied.count == 0
 
@@ -204,7 +234,7 @@ def test_comparisons_name_rivals_and_skip_undefined_baselines() -> None:
     scores["ter"] = {row["rating_id"]: 0.0 for row in rows}
     groups = group_rows(rows, scores)
     found = measure(groups, 100, 25.0, seed=1)
-    records = compare(groups, found, permutations=99, confidence=0.95, seed=1)
+    records = as_records(compare(groups, found, settings(99, 0.95)))
     named = {(record["metric"], record["against"], record["role"]) for record in records}
     assert named == {
         ("bleurt/all", "bleurt/none", "without pre-training"),
@@ -212,8 +242,111 @@ def test_comparisons_name_rivals_and_skip_undefined_baselines() -> None:
         ("bleurt/none", "chrf++", "best baseline"),
     }
     gain = next(record for record in records if record["role"] == "without pre-training")
-    values = [found[Key("wmt18", "adequacy", m, "average", "kendall")].value for m in ("bleurt/all", "bleurt/none")]
+    values = [one(found, m, "average", "kendall").value for m in ("bleurt/all", "bleurt/none")]
     assert gain["difference"] == pytest.approx(values[0] - values[1], abs=1e-8)
     assert gain["p_value"] == pytest.approx(0.01)
     assert gain["low"] < gain["difference"] < gain["high"]
     assert gain["p_value_williams"]["de-en"] < 1e-6
+
+
+def noisy(seed: int, noise: dict[str, float]) -> tuple[list[dict[str, Any]], Scores]:
+    """Sixty rows, and metrics that are people's ratings with more or less noise."""
+    rng = numpy.random.default_rng(seed)
+    rows = [rated(2 * i, "de-en", float(h)) for i, h in enumerate(rng.normal(size=60))]
+    scores = {
+        metric: {row["rating_id"]: row["score"] + scale * rng.normal() for row in rows}
+        for metric, scale in noise.items()
+    }
+    return rows, scores
+
+
+def test_p_values_of_several_comparisons_are_corrected_by_role() -> None:
+    """Twelve variants against one baseline are twelve chances to find a difference that is none."""
+    noise = {f"bleurt/{letter}": 0.9 for letter in "abcdefghijk"} | {"bleurt/none": 0.9, "chrf++": 1.0}
+    rows, scores = noisy(3, noise)
+    groups = group_rows(rows, scores)
+    found = compare(groups, measure(groups, 50, 25.0, seed=1), settings(199))
+    assert found["role"].value_counts().to_dict() == {"best baseline": 12, "without pre-training": 11}
+    for _, part in found.groupby("role"):
+        assert part["p_value_holm"].tolist() == pytest.approx(holm(part["p_value"].tolist()), abs=1e-8)
+        smallest = part["p_value"].min()
+        assert part["p_value_holm"].min() == pytest.approx(min(1.0, len(part) * smallest), abs=1e-8)
+    assert "Holm" in found["method"].iloc[0]
+
+
+def test_corpora_and_aspects_are_corrected_apart() -> None:
+    rows, scores = noisy(4, {"bleurt/all": 0.5, "chrf++": 1.5})
+    other = [{**row, "rating_id": f"other {row['rating_id']}", "corpus": "wmt19"} for row in rows]
+    scores = {
+        metric: known | {f"other {rating}": score for rating, score in known.items()}
+        for metric, known in scores.items()
+    }
+    groups = group_rows(rows + other, scores)
+    found = compare(groups, measure(groups, 50, 25.0, seed=1), settings(99))
+    assert found["corpus"].tolist() == ["wmt18", "wmt19"]
+    assert found["p_value_holm"].tolist() == found["p_value"].tolist()
+
+
+# Four systems of three segments; people's means are 1, 2, 3 and 4, whatever the segment.
+OF_SYSTEMS = [
+    rated(10 * system + segment, "de-en", system + segment - 1.0, segment=f"s{segment}", system="abcd"[system - 1])
+    for system in (1, 2, 3, 4)
+    for segment in (0, 1, 2)
+]
+
+
+def system_table(scores: dict[str, float], pair: str = "de-en") -> pandas.DataFrame:
+    rows = [("wmt18", pair, system, "bleu", score) for system, score in scores.items()]
+    return pandas.DataFrame(rows, columns=SYSTEM_PREDICTIONS.names)
+
+
+def test_systems_are_compared_with_peoples_mean_ratings() -> None:
+    segments = {"chrf++": {row["rating_id"]: -row["score"] for row in OF_SYSTEMS}}
+    systems = system_table({"a": 1.0, "b": 3.0, "c": 2.0, "d": 4.0})
+    found = measure(agreement.group_rows(OF_SYSTEMS, as_table(segments), systems), 50, 25.0, seed=1)
+    for pair in ("de-en", "average"):
+        tau, r = one(found, "bleu", pair, "system_kendall"), one(found, "bleu", pair, "system_pearson")
+        # one of six pairs of systems is ordered the wrong way: (5 - 1) / 6; squares sum to 5, products to 4: 4 / 5
+        assert (tau.value, tau.count) == (pytest.approx(2 / 3), 4)
+        assert (r.value, r.count) == (pytest.approx(0.8), 4)
+        assert numpy.isnan(tau.resamples).all()
+        assert one(found, "chrf++", pair, "system_pearson").value == pytest.approx(-1.0)
+    assert "kendall" not in set(found[found["metric"] == "bleu"]["statistic"])
+    assert [row["low"] for row in as_rows(found, 0.9) if row["statistic"] == "system_kendall"] == pytest.approx(
+        [math.nan] * 4, nan_ok=True
+    )
+
+
+def test_without_a_metric_of_systems_there_is_no_statistic_of_systems() -> None:
+    segments = {"chrf++": {row["rating_id"]: row["score"] for row in OF_SYSTEMS}}
+    found = measure(group_rows(OF_SYSTEMS, segments), 50, 25.0, seed=1)
+    assert set(found["statistic"]) == {"kendall", "pearson", "spearman"}
+
+
+def test_two_systems_are_too_few_and_equal_ones_say_nothing() -> None:
+    none = pandas.DataFrame(columns=PREDICTIONS.names)
+    two = [row for row in OF_SYSTEMS if row["system"] in "ab"]
+    (few,) = agreement.group_rows(two, none, system_table({"a": 1.0, "b": 2.0}))
+    assert systems_left_out(few) == "fewer than 3 systems"
+    equal = [{**row, "score": 1.0} for row in OF_SYSTEMS]
+    (same,) = agreement.group_rows(equal, none, system_table({"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}))
+    assert systems_left_out(same) == "all systems have the same mean rating"
+    assert measure([few, same], 50, 25.0, seed=1).empty
+
+
+def test_an_output_that_two_systems_share_counts_for_both() -> None:
+    shared = [row for row in OF_SYSTEMS if row["system"] in "abc"]
+    shared.append(rated(99, "de-en", 7.0, segment="s3", system="a+c"))
+    (group,) = agreement.group_rows(
+        shared, as_table({"m": {row["rating_id"]: 0.0 for row in shared}}), system_table({"a": 1.0, "b": 2.0, "c": 3.0})
+    )
+    assert group.systems is not None
+    # (0 + 1 + 2 + 7) / 4, (1 + 2 + 3) / 3, (2 + 3 + 4 + 7) / 4
+    assert group.systems["human"].tolist() == [2.5, 2.0, 4.0]
+    assert list(group.systems) == ["human", "m", "bleu"]
+
+
+def test_a_metric_that_misses_a_system_does_not_take_part() -> None:
+    none = pandas.DataFrame(columns=PREDICTIONS.names)
+    (group,) = agreement.group_rows(OF_SYSTEMS, none, system_table({"a": 1.0, "b": 2.0, "c": 3.0}))
+    assert group.systems is None

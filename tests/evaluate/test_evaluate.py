@@ -15,16 +15,14 @@ from pipeline.core.errors import InputError, ModelError, ParamsError
 from pipeline.core.params import from_mapping
 from pipeline.core.records import AGREEMENT, PREDICTIONS, RATINGS
 from pipeline.core.shards import list_shards, read_rows, read_shard, shard_name, table_of, write_shard
-from pipeline.evaluate.__main__ import EvaluateParams, evaluate
-from pipeline.evaluate.layer import layer_kendalls
-from pipeline.evaluate.metrics.counts import count_words
-from pipeline.evaluate.names import Baseline
+from pipeline.evaluate.evaluation import EvaluateParams, evaluate
+from pipeline.evaluate.metrics import bertscore, score_pairs
+from pipeline.evaluate.metrics.bertscore import layer_kendalls
 from pipeline.statistics.correlation import kendall, pearson
 
 WORDS = ["the", "old", "new", "river", "town", "bridge", "was", "built", "near", "closed", "in", "spring"]
 SECTION: dict[str, Any] = {
     "baselines": ["sentbleu", "chrf++", "bertscore_idf"],
-    "bertscore_layer": 1,
     "max_tokens": 24,
     "batch_tokens": 64,
     "resamples": 50,
@@ -85,13 +83,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def params(**changes: Any) -> EvaluateParams:
+    return from_mapping({**SECTION, **changes}, EvaluateParams, "evaluate")
+
+
+def run(out: str, variants: list[str] = VARIANTS, layer: int | None = 1, **changes: Any) -> Path:
     # Absolute folders, because loaded models are remembered by path for the life of a process.
-    section = {**SECTION, "bertscore_model": str(Path.cwd() / "finetune" / "all"), **changes}
-    return from_mapping(section, EvaluateParams, "evaluate")
-
-
-def run(out: str, variants: list[str] = VARIANTS, **changes: Any) -> Path:
-    evaluate(params(**changes), variants, Path("collect"), Path.cwd() / "finetune", Path(out))
+    model = str(Path.cwd() / "finetune" / "all")
+    sections = {"bertscore": bertscore.Params(model, layer)}
+    evaluate(params(**changes), sections, variants, Path("collect"), Path.cwd() / "finetune", Path(out))
     return Path(out)
 
 
@@ -107,7 +106,7 @@ def test_writes_predictions_agreement_and_comparisons(project: Path) -> None:
     assert [row["metric"] for row in predictions] == [metric for metric in metrics for _ in range(40)]
     assert [row["rating_id"] for row in predictions] == [row["rating_id"] for row in test_rows] * 5
 
-    bleu = count_words(Baseline.SENTBLEU, [r["reference"] for r in test_rows], [r["candidate"] for r in test_rows])
+    bleu = score_pairs("sentbleu", [r["reference"] for r in test_rows], [r["candidate"] for r in test_rows])
     assert [row["score"] for row in predictions if row["metric"] == "sentbleu"] == bleu.tolist()
     german = [i for i, row in enumerate(test_rows) if row["language_pair"] == "de-en"]
     human = numpy.array([test_rows[i]["score"] for i in german])
@@ -169,8 +168,8 @@ def test_bertscore_takes_the_layer_that_is_best_on_validation(project: Path) -> 
     rows = [row for row in read_rows(Path("collect"), RATINGS) if row["split"] == "validation"]
     taus = layer_kendalls(str(project / "finetune" / "all"), rows, 64)
     best = max(range(len(taus)), key=taus.__getitem__) + 1
-    out = run("evaluate", baselines=["bertscore"], bertscore_layer=None)
-    chosen = run("chosen", baselines=["bertscore"], bertscore_layer=best)
+    out = run("evaluate", baselines=["bertscore"], layer=None)
+    chosen = run("chosen", baselines=["bertscore"], layer=best)
     assert contents(out / "predictions") == contents(chosen / "predictions")
     text = json.loads((out / "method.json").read_text())["signatures"]["bertscore"]
     assert f"layer {best} (best on validation)" in text
@@ -180,8 +179,8 @@ def test_a_layer_cannot_be_chosen_without_validation(project: Path) -> None:
     for shard in list_shards(Path("collect")):
         rows = [row for row in read_shard(shard, RATINGS).to_pylist() if row["split"] != "validation"]
         write_shard(shard, table_of(rows, RATINGS))
-    with pytest.raises(ParamsError, match=r"^evaluate\.bertscore_layer: is null, but there are no validation ratings"):
-        run("evaluate", baselines=["bertscore"], bertscore_layer=None)
+    with pytest.raises(ParamsError, match=r"^evaluate\.bertscore\.layer: is null, but there are no validation ratings"):
+        run("evaluate", baselines=["bertscore"], layer=None)
 
 
 def test_a_language_pair_on_which_people_say_nothing_is_told_and_not_averaged(project: Path) -> None:
@@ -248,9 +247,9 @@ def test_a_damaged_rating_shard_is_refused(project: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"baselines": ["bleu"]}, r"evaluate.baselines\[0\]: must be one of sentbleu, chrf\+\+"),
-        ({"baselines": ["ter", "ter"]}, "evaluate.baselines: names a baseline twice"),
-        ({"confidence": 95}, "evaluate.confidence: must lie between 0 and 1, not 95.0"),
+        ({"baselines": ["blue"]}, r"evaluate.baselines\[0\]: must be one of bertscore, .*sentbleu, chrf\+\+"),
+        ({"baselines": ["ter", "ter"]}, "evaluate.baselines: names ter twice"),
+        ({"confidence": 95}, "evaluate.confidence: must be below 1, not 95"),
         ({"resamples": 0}, "evaluate.resamples: must be at least 1, not 0"),
     ],
 )
@@ -280,7 +279,7 @@ def test_sentence_bleu_on_wmt17_has_the_known_agreement(real_data: Path) -> None
             texts.setdefault(pair, []).append((reference, candidate))
     values = []
     for pair, scores in human.items():
-        metric = count_words(Baseline.SENTBLEU, *map(list, zip(*texts[pair], strict=True)))
+        metric = score_pairs("sentbleu", *map(list, zip(*texts[pair], strict=True)))
         values.append((kendall(numpy.array(scores), metric), pearson(numpy.array(scores), metric)))
     assert len(values) == 7 and {len(scores) for scores in human.values()} == {560}
     assert 100 * numpy.mean(values, axis=0) == pytest.approx([31.8, 47.2], abs=0.05)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pipeline.evaluate.metrics.moverscore import distance
-from pipeline.label.signals.bertscore import Matrix
+from pipeline.teachers.matching import Matrix
 
 
 def text(vectors: list[list[float]], weights: list[float]) -> Matrix:

@@ -9,12 +9,13 @@ import numpy
 import pytest
 from scipy import stats
 
+from pipeline.core.params import load_key
 from pipeline.core.records import AGREEMENT, RATINGS
 from pipeline.core.shards import read_rows, shard_name, table_of, write_shard
-from pipeline.evaluate.__main__ import EvaluateParams, evaluate
-from pipeline.evaluate.names import Baseline
+from pipeline.evaluate.evaluation import EvaluateParams, evaluate
 from pipeline.scoring.__main__ import main
-from pipeline.scoring.cli.benchmark import named_checkpoints
+from pipeline.scoring.cli import benchmark as command
+from pipeline.scoring.contenders import named_checkpoints, params_file
 from pipeline.scoring.scorer import BleurtScorer
 
 WORDS = ["the", "cat", "dog", "sat", "on", "mat", "ran", "red", "house", "paris", "small", "bird"]
@@ -86,12 +87,11 @@ def test_the_numbers_are_those_of_the_stage_evaluate(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BLEURT_WORKERS", "1")
     shutil.copytree(checkpoint, tmp_path / "finetune" / "all")
-    baselines = (Baseline.SENTBLEU, Baseline.TER)
     params = EvaluateParams(
-        baselines=baselines, bertscore_model="", bertscore_layer=1, max_tokens=64, batch_tokens=8192,
+        baselines=("sentbleu", "ter"), max_tokens=64, batch_tokens=8192,
         resamples=30, confidence=0.95, permutations=20, darr_gap=25.0, seed=1,
     )  # fmt: skip
-    evaluate(params, ["all"], collected, tmp_path / "finetune", tmp_path / "out")
+    evaluate(params, {}, ["all"], collected, tmp_path / "finetune", tmp_path / "out")
     expected = list(read_rows(tmp_path / "out" / "agreement", AGREEMENT))
     capsys.readouterr()
     assert benchmark(collected, tmp_path / "finetune" / "all", "--format", "json") == 0
@@ -120,7 +120,7 @@ def test_text_has_a_table_by_language_pair(
     out = capsys.readouterr().out
     assert out.startswith("own, adequacy: agreement with people x 100, 36 rated segments (95% interval)")
     assert "Pearson r x 100 by language pair" in out and "de-en" in out and "paired permutation test" in out
-    assert "sentbleu: nrefs:1|case:mixed" in out
+    assert "sentbleu: nrefs:1|case:mixed" in out and " p holm" in out
     benchmark(collected, checkpoint, "--format", "latex", "--split", "train")
     assert capsys.readouterr().out.startswith("% own, adequacy: agreement with people x 100, 12 rated segments")
 
@@ -150,3 +150,42 @@ def test_mistakes_are_one_sentence(
     assert errors[3].endswith("collect: no row has the split: 'dev'.")
     assert errors[4] == "error: --max_tokens: must lie between 5 and 64 for this model, not 65."
     assert errors[5] == "error: --checkpoint names a checkpoint twice."
+
+
+def test_a_baseline_of_systems_adds_columns_for_all_metrics(
+    tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{**row, "split": "test", "system": f"s{number % 4}"} for number, row in enumerate(ROWS)]
+    write_shard(tmp_path / "systems" / shard_name(0), table_of(rows, RATINGS))
+    arguments = ["benchmark", "--ratings", str(tmp_path / "systems"), "-c", str(checkpoint), *FEW]
+    assert main([*arguments[:5], "--baselines", "chrf++", "BLEU", *FEW[3:]]) == 0
+    out = capsys.readouterr().out
+    heading, _, *lines = out.splitlines()[2:7]
+    assert heading.split()[-4:] == ["System", "τ-b", "System", "r"]
+    assert "System r x 100 by language pair" in out and "bleu: corpus, nrefs:1|case:mixed|eff:no" in out
+    bleu = next(line for line in lines if line.startswith("bleu "))
+    assert len(bleu.split()) == 3  # two statistics of systems, none of segments
+    assert main(arguments) == 0
+    assert "System" not in capsys.readouterr().out
+
+
+def test_texts_are_limited_as_collect_limits_them(
+    own: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = load_key(params_file(), "collect")["max_words"]
+    row = {"reference": "cat " * words, "candidate": "cat " * (words + 1), "score": 50}
+    with own.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(row) + "\n")
+    assert len(command.read_ratings(own, 100.0, "test")) == 48
+    assert "1 rows are left out: a reference or the candidate is too long" in capsys.readouterr().err
+    params = tmp_path / "params.yaml"
+    params.write_text("collect: {max_words: 1000}\n", encoding="utf-8")
+    monkeypatch.setattr(command, "params_file", lambda: params)
+    assert len(command.read_ratings(own, 100.0, "test")) == 49
+
+
+def test_an_unknown_baseline_is_refused(own: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["benchmark", "--ratings", str(own), "-c", str(checkpoint), "--baselines", "blue"])
+    assert ended.value.code == 2
+    assert "--baselines: must be one of bertscore, " in capsys.readouterr().err

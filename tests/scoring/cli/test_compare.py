@@ -14,16 +14,36 @@ from sacrebleu.metrics.ter import TER
 from tiny_filler import save_tiny_filler
 
 from pipeline.core.errors import ParamsError
+from pipeline.core.params import from_mapping
+from pipeline.evaluate.metrics import known_metrics
+from pipeline.evaluate.metrics.bertscore import Encoder
 from pipeline.scoring.__main__ import main
-from pipeline.scoring.cli.compare import preferred
-from pipeline.scoring.cli.familiar import Encoder, Familiar, familiar_scores
+from pipeline.scoring.cli.compare import preferred, preferred_note, texts_of_system
+from pipeline.scoring.cli.inputs import Segment
+from pipeline.scoring.contenders import SystemScores, baseline_scores
 from pipeline.scoring.scorer import BleurtScorer
-from pipeline.statistics.system_tests import Settings, randomise, randomise_corpus
+from pipeline.statistics.system_comparison import Settings, randomise, randomise_corpus
 
 REFERENCES = ["the cat sat on the mat.", "a dog ran.", "the small red house", "the bird sat"]
 BASE = ["the cat sat.", "a dog ran.", "a house", "the bird"]
 RIVAL = ["the cat sat on the mat.", "a dog ran.", "paris", "the bird"]
 SETTINGS = Settings(resamples=50, permutations=200, confidence=0.9, tie_width=0.05, seed=1)
+
+
+def familiar_scores(
+    names: list[str],
+    references: list[tuple[str, ...]],
+    systems: list[list[str]],
+    encoder: Encoder | None = None,
+    sources: list[str] | None = None,
+) -> list[SystemScores]:
+    """What baselines say of systems."""
+    segments = [
+        Segment(texts, tuple(system[place] for system in systems), sources[place] if sources else None, None)
+        for place, texts in enumerate(references)
+    ]
+    texts = [texts_of_system(segments, system) for system in range(len(systems))]
+    return baseline_scores([known_metrics()[name] for name in names], {"bertscore": encoder}, texts, SETTINGS)
 
 
 @pytest.fixture
@@ -125,10 +145,11 @@ def test_mistakes_are_one_sentence(checkpoint: Path, files: dict[str, str], caps
     assert compare(checkpoint, files, ["base", "rival"], "--confidence", "95") == 2
     assert capsys.readouterr().err.splitlines() == [
         "error: compare needs two systems at least: name a file for each after -t.",
-        "error: confidence: must lie between 0 and 1, not 95.0.",
+        "error: compare.confidence: must be below 1, not 95.0.",
     ]
-    with pytest.raises(ParamsError, match="tie_width: must be a number from 0, not nan"):
-        Settings(10, 10, 0.9, math.nan, 1)
+    values = {"resamples": 10, "permutations": 10, "confidence": 0.9, "tie_width": math.nan, "seed": 1}
+    with pytest.raises(ParamsError, match=r"compare\.tie_width: must be finite, not nan"):
+        from_mapping(values, Settings, "compare")
 
 
 def test_preferred_is_the_mean_probability() -> None:
@@ -143,7 +164,7 @@ def test_preferred_is_the_mean_probability() -> None:
 
 def test_familiar_metrics_are_sacrebleus() -> None:
     references = [(text, "a dog ran.") for text in REFERENCES]
-    bleu, ter = familiar_scores([Familiar.BLEU, Familiar.TER], references, [BASE, RIVAL], Encoder("", 1), SETTINGS)
+    bleu, ter = familiar_scores(["bleu", "ter"], references, [BASE, RIVAL])
     streams = [list(stream) for stream in zip(*references, strict=True)]
     assert bleu.scores == tuple(BLEU().corpus_score(system, streams).score for system in (BASE, RIVAL))
     assert ter.scores == tuple(TER().corpus_score(system, streams).score for system in (BASE, RIVAL))
@@ -153,7 +174,7 @@ def test_familiar_metrics_are_sacrebleus() -> None:
 
 def test_equal_systems_and_few_segments_are_never_significant() -> None:
     references = [(text,) for text in REFERENCES]
-    for found in familiar_scores([*Familiar][:3], references, [BASE, BASE, RIVAL], Encoder("", 1), SETTINGS):
+    for found in familiar_scores(["bleu", "chrf", "ter"], references, [BASE, BASE, RIVAL]):
         assert found.scores[0] == found.scores[1] and found.p_values[1] == 1.0, found.metric
         # two of four segments differ: at least half of the arrangements are the observed one or its mirror image
         assert (found.p_values[2] or 0) >= 0.4, found.metric
@@ -174,16 +195,50 @@ def test_a_corpus_score_is_randomised_as_exactly_as_all_arrangements_say() -> No
 def test_empty_references_beside_others_are_left_out() -> None:
     several = [(text, "" if number % 2 else text) for number, text in enumerate(REFERENCES)]
     alone = [(text, text) for text in REFERENCES]
-    names = [Familiar.BLEU, Familiar.CHRF, Familiar.TER]
-    found = familiar_scores(names, several, [BASE, RIVAL], Encoder("", 1), SETTINGS)
-    assert [one.scores for one in found] == [
-        one.scores for one in familiar_scores(names, alone, [BASE, RIVAL], Encoder("", 1), SETTINGS)
-    ]
+    names = ["bleu", "chrf", "ter"]
+    found = familiar_scores(names, several, [BASE, RIVAL])
+    assert [one.scores for one in found] == [one.scores for one in familiar_scores(names, alone, [BASE, RIVAL])]
 
 
 def test_bertscore_takes_the_best_reference(tmp_path: Path) -> None:
     encoder = Encoder(str(save_tiny_filler(tmp_path / "encoder")), 1)
     references = [("mat", text) for text in BASE]
-    (found,) = familiar_scores([Familiar.BERTSCORE], references, [BASE, RIVAL], encoder, SETTINGS)
+    (found,) = familiar_scores(["bertscore"], references, [BASE, RIVAL], encoder)
     assert found.scores[0] == pytest.approx(1.0, abs=1e-5) and found.scores[1] < 0.999
     assert found.p_values == (None, pytest.approx(0.5, abs=0.12))  # two of four segments differ, both for the worse
+
+
+def test_what_preferred_was_calibrated_on_is_said(
+    checkpoint: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def note(pairs_of: str) -> str | None:
+        return preferred_note(SimpleNamespace(calibration=SimpleNamespace(slope=2.0, pairs=1200, pairs_of=pairs_of)))
+
+    of_one = "preferred: P(better) was calibrated on 1,200 pairs of candidates of one reference."
+    assert note("reference") == of_one
+    of_several = note("language pair")
+    assert of_several is not None and "1,200 pairs of candidates of different references" in of_several
+    assert preferred_note(SimpleNamespace(calibration=None)) is None
+    compare(checkpoint, files, ["base", "rival"], "--format", "json")
+    assert as_json(capsys)["preferred_note"] is None
+    with pytest.raises(SystemExit):
+        main(["compare", "--help"])
+    assert "pairs of candidates of different references" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_bundled_metric_says_on_which_pairs_it_was_calibrated(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["compare", "-r", files["ref"], "-t", files["base"], files["rival"], "--device", "cpu"]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "preferred: P(better) was calibrated on 11,068 pairs of candidates of different references" in out
+    assert main([*arguments, "--format", "json"]) == 0
+    assert "different references" in as_json(capsys)["preferred_note"]
+
+
+def test_every_metric_of_the_benchmark_compares_systems() -> None:
+    references = [(text,) for text in REFERENCES]
+    (found,) = familiar_scores(["rougeL"], references, [REFERENCES, BASE])
+    assert found.metric == "rougeL" and found.scores[0] == 1.0 > found.scores[1]
+    assert found.signature == "rouge-score rougeL F, lower-cased, no stemming"
