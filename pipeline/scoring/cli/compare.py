@@ -35,7 +35,6 @@ from pipeline.scoring.arguments import (
     scorer_of,
     segments_of,
 )
-from pipeline.scoring.inputs import Segment
 from pipeline.scoring.coloured_text import plain
 from pipeline.scoring.contenders import (
     SystemScores,
@@ -44,6 +43,7 @@ from pipeline.scoring.contenders import (
     metric_name,
     settled_for,
 )
+from pipeline.scoring.inputs import Segment
 from pipeline.scoring.output import Format
 from pipeline.scoring.unusual_texts import clean
 from pipeline.statistics.system_comparison import METHOD, Difference, Outcome, Settings, compare_scores, most_changed

@@ -19,8 +19,8 @@ from pipeline.evaluate.metrics import known_metrics
 from pipeline.evaluate.metrics.bertscore import Encoder
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.cli.compare import preferred, preferred_note, texts_of_system
-from pipeline.scoring.cli.inputs import Segment
 from pipeline.scoring.contenders import SystemScores, baseline_scores
+from pipeline.scoring.inputs import Segment
 from pipeline.scoring.scorer import BleurtScorer
 from pipeline.statistics.system_comparison import Settings, randomise, randomise_corpus
 
