@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: an installed wheel carries the metric, which lies outside the package."""
+"""What pyproject.toml cannot say: an installed wheel carries the metric and params.yaml, which lie elsewhere."""
 
 import shutil
 from pathlib import Path
@@ -7,17 +7,19 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 METRIC = Path("models/bundled/metric")
+PARAMS = Path("params.yaml")
 
 
 class BuildWithMetric(build_py):
-    """Copies the shipped metric to pipeline/shipped/metric of what is built; an editable installation needs no copy."""
+    """Copies both to pipeline/shipped of what is built; an editable installation needs no copy."""
 
     def run(self) -> None:
         """Build the packages, then copy."""
         super().run()
         if not self.editable_mode:
-            target = Path(self.build_lib) / "pipeline" / "shipped" / METRIC.name
-            shutil.copytree(METRIC, target, dirs_exist_ok=True)
+            shipped = Path(self.build_lib) / "pipeline" / "shipped"
+            shutil.copytree(METRIC, shipped / METRIC.name, dirs_exist_ok=True)
+            shutil.copyfile(PARAMS, shipped / PARAMS.name)
 
 
 setup(cmdclass={"build_py": BuildWithMetric})

@@ -1,4 +1,4 @@
-"""A wheel carries the shipped metric, so that `bleurt` scores wherever the package is installed."""
+"""A wheel carries the shipped metric and params.yaml, so that `bleurt` works wherever the package is installed."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ def test_a_source_distribution_holds_the_metric(tmp_path: Path) -> None:
     with tarfile.open(archive) as found:
         names = {name.partition("/")[2] for name in found.getnames()}
     metric = ROOT / "models" / "bundled" / "metric"
-    assert {str(file.relative_to(ROOT)) for file in metric.iterdir()} <= names
+    assert {str(file.relative_to(ROOT)) for file in metric.iterdir()} | {"params.yaml"} <= names
 
 
 def test_what_is_built_holds_the_metric(tmp_path: Path) -> None:
@@ -29,3 +29,8 @@ def test_what_is_built_holds_the_metric(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path / "lib", check=True, capture_output=True, text=True
     )
     assert Path(found.stdout.strip()) == carried
+    code = "from pipeline.scoring.contenders import params_file; print(params_file())"
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "lib", check=True, capture_output=True, text=True
+    )
+    assert Path(found.stdout.strip()) == carried.parent / "params.yaml"
