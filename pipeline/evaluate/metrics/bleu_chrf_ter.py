@@ -82,7 +82,7 @@ def _system(name: str, texts: Texts, settings: None, batch_tokens: int) -> numpy
 def _system_signature(name: str, settings: None) -> str:
     corpus = CorpusScore(name)
     corpus.counts(Texts((("a",),), (None,), ("a",)))
-    return f"corpus, {corpus.signature()}"
+    return f"corpus, all references, {corpus.signature().removeprefix('nrefs:1|')}"
 
 
 def _of_segments(name: str, **declared: Any) -> Metric:

@@ -162,7 +162,7 @@ def render(found: Findings, settings: Settings, signatures: dict[str, str], form
     """The findings as tables, all numbers times 100 but p-values."""
     mark = "% " if format is Format.LATEX else ""
     blocks = [
-        f"{mark}{title}\n\n{output.table(table.to_dict('records'), format, width)}"
+        f"{mark}{title}\n\n{output.table(as_records(table), format, width)}"
         for title, table in _tables(found, f"{100 * settings.confidence:g}% interval")
         if len(table)
     ]
@@ -229,4 +229,4 @@ def _differences(found: Any) -> Any:
     columns = {"metric": "metric", "against": "against", "difference": "Kendall x 100", "low": "low", "high": "high"}
     columns |= {"p_value": "p", "p_value_holm": "p holm"}
     scaled = found.assign(**{name: 100 * found[name] for name in ("difference", "low", "high")})
-    return scaled[list(columns)].rename(columns=columns).replace({math.nan: None})
+    return scaled[list(columns)].rename(columns=columns)

@@ -26,6 +26,7 @@ import numpy
 
 from pipeline.core.errors import ParamsError
 from pipeline.core.params import from_mapping
+from pipeline.evaluate.benchmark import as_records
 from pipeline.evaluate.metrics import Texts, known_metrics
 from pipeline.scoring import output
 from pipeline.scoring.arguments import (
@@ -49,6 +50,8 @@ from pipeline.scoring.unusual_texts import clean
 from pipeline.statistics.system_comparison import METHOD, Difference, Outcome, Settings, compare_scores, most_changed
 
 if TYPE_CHECKING:
+    import pandas
+
     from pipeline.scoring.scorer import BleurtScorer
 
 Row = dict[str, Any]
@@ -217,7 +220,7 @@ def number(value: float) -> float | None:
 
 def render(found: Row, format: Format, width: int | None) -> str:
     """The findings as tables; text also shows the segments that changed most."""
-    tables = [(title, rows) for title, rows in _tables(found).items() if rows]
+    tables = [(title, as_records(table)) for title, table in _tables(found).items() if len(table)]
     notes = [
         f"{found['segments']:,} segments. {found['method']}. A segment whose scores differ by at most "
         f"{found['settings']['tie_width']:g} is a tie. A cell is empty if its number is undefined.",
@@ -231,36 +234,24 @@ def render(found: Row, format: Format, width: int | None) -> str:
     return "\n\n".join([*blocks, *changes, "\n".join(f"{mark}{note}" for note in notes)])
 
 
-def _tables(found: Row) -> dict[str, list[Row]]:
-    """Title -> rows; there is a column "preferred" if the checkpoint is calibrated."""
+def _tables(found: Row) -> dict[str, "pandas.DataFrame"]:
+    """Title -> table; there is a column "preferred" if the checkpoint is calibrated."""
+    import pandas
+
     first, confidence = found["systems"][0]["system"], f"{100 * found['settings']['confidence']:g}% interval"
+    systems, comparisons = pandas.DataFrame(found["systems"]), pandas.DataFrame(found["comparisons"])
     sizes = ["system", "difference", "low", "high", "better", "worse", "tied"]
-    sizes += ["preferred"] if any(one["preferred"] is not None for one in found["comparisons"]) else []
-    p_values = {name: name[2:].replace("_", " ") for name in found["comparisons"][0] if name.startswith("p_")}
-    familiar = [
-        {
-            "system": one["system"],
-            **{
-                column: values[one["system"]]
-                for metric in found["baselines"]
-                for column, values in (
-                    (metric["metric"], metric["scores"]),
-                    (f"p {metric['metric']}", metric["p_values"]),
-                )
-            },
-        }
-        for one in found["systems"]
-    ]
+    sizes += ["preferred"] if comparisons["preferred"].notna().any() else []
+    p_values = {name: name[2:].replace("_", " ") for name in comparisons if name.startswith("p_")}
+    familiar = systems[["system"]].copy()
+    for metric in found["baselines"]:
+        familiar[metric["metric"]] = familiar["system"].map(metric["scores"])
+        familiar[f"p {metric['metric']}"] = familiar["system"].map(metric["p_values"])
     return {
-        f"scores ({confidence})": found["systems"],
-        f"differences from {first} ({confidence}), shares of segments": [
-            {name: one[name] for name in sizes} for one in found["comparisons"]
-        ],
-        f"p-values against {first}": [
-            {"system": one["system"], **{title: one[name] for name, title in p_values.items()}}
-            for one in found["comparisons"]
-        ],
-        f"familiar metrics (p against {first})": familiar if found["baselines"] else [],
+        f"scores ({confidence})": systems,
+        f"differences from {first} ({confidence}), shares of segments": comparisons[sizes],
+        f"p-values against {first}": comparisons[["system", *p_values]].rename(columns=p_values),
+        f"familiar metrics (p against {first})": familiar if found["baselines"] else familiar[:0],
     }
 
 

@@ -162,7 +162,7 @@ def test_a_baseline_of_systems_adds_columns_for_all_metrics(
     out = capsys.readouterr().out
     heading, _, *lines = out.splitlines()[2:7]
     assert heading.split()[-4:] == ["System", "τ-b", "System", "r"]
-    assert "System r x 100 by language pair" in out and "bleu: corpus, nrefs:1|case:mixed|eff:no" in out
+    assert "System r x 100 by language pair" in out and "bleu: corpus, all references, case:mixed|eff:no" in out
     bleu = next(line for line in lines if line.startswith("bleu "))
     assert len(bleu.split()) == 3  # two statistics of systems, none of segments
     assert main(arguments) == 0
