@@ -15,7 +15,7 @@ from pydantic import model_validator
 from pipeline.core import registry
 from pipeline.core.closure import code_fingerprint
 from pipeline.core.errors import InputError
-from pipeline.core.models import check_max_tokens, load_config, load_tokenizer, locate
+from pipeline.core.models import load_config, load_tokenizer, locate
 from pipeline.core.params import AtLeastOne, params
 from pipeline.core.records import AGREEMENT, PREDICTIONS, PUBLISHED, RATINGS, SYSTEM_PREDICTIONS, TRAINED
 from pipeline.core.shards import list_shards, read_rows, shard_name, table_of, write_shard
@@ -24,6 +24,7 @@ from pipeline.evaluate import metrics as baselines
 from pipeline.evaluate.benchmark import Findings, Settings, as_records, benchmark
 from pipeline.evaluate.metrics import Level, Metric, Row, check_names, known_metrics, sections_of, settings_of
 from pipeline.evaluate.predictions import ScoringParams, rows_of, score_metric, trained
+from pipeline.metric.prediction import readable_tokens  # its import makes our architectures known to load_config
 
 CAME_ALONG = "as published with the ratings"
 
@@ -99,7 +100,7 @@ def _contenders(params: EvaluateParams, variants: Sequence[str], metrics: Path) 
         folder = metrics / variant
         if not folder.is_dir():
             raise InputError(f"no trained metric {variant} in this folder (run finetune for it)", file=metrics)
-        check_max_tokens("evaluate.max_tokens", params.max_tokens, load_config(folder), load_tokenizer(folder))
+        readable_tokens(load_config(folder), load_tokenizer(folder), params.max_tokens, "evaluate.max_tokens")
         found[f"{TRAINED}{variant}"] = trained(f"{TRAINED}{variant}", folder, params.max_tokens)
     known = known_metrics()
     return found | {name: known[name] for name in params.baselines}

@@ -107,7 +107,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         YAML().dump(document, stream)
     write_shard(folder / "collect" / shard_name(0), table_of(ROWS, RATINGS))
     encoder = save_tiny_filler(folder / "encoder", positions=128)
-    model = new_metric(str(encoder), Head.CLS, ("adequacy",), dropout=0.1, seed=3)
+    model = new_metric(str(encoder), Head.ALIGNMENT, ("adequacy",), dropout=0.1, seed=3)
     save_metric(model, load_tokenizer(encoder), folder / "finetune" / "all")
     return folder
 
