@@ -28,12 +28,10 @@ format: $(ENV)  ## rewrite imports and formatting
 	ruff format .
 
 bench: $(ENV)  ## speed of scoring and training as ratios; pairs from RATINGS, else the collected rows, else the sample
-	python -m pipeline.scoring.cli.bench --threads 2 --ratings $(or $(RATINGS),$(if $(wildcard data/collect/part-*.parquet),data/collect,data/sample/ratings.tsv))
-	$(if $(wildcard data/collect/part-*.parquet),python -m pipeline.scoring.cli.step_cost --ratings data/collect --threads 2)
+	bleurt bench --threads 2 --ratings $(or $(RATINGS),$(if $(wildcard data/collect/part-*.parquet),data/collect,data/sample/ratings.tsv))
 
-models: $(ENV)  ## train the bundled models again from DATA (see models/bundled/README.md); resumes after a kill
-	python -m pipeline.bundled.build --data $(or $(DATA),data/real) --out models/bundled
-	python -m pipeline.bundled.scores --data $(or $(DATA),data/real) --models models/bundled
+models: $(ENV)  ## train the bundled models again from data/real (see models/bundled/README.md); resumes after a kill
+	cd models/bundled && dvc repro
 
 lock: ## write requirements.lock from pyproject.toml's ranges in a fresh environment
 	rm -rf .lock-env && $(PYTHON) -m venv .lock-env
