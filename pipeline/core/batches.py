@@ -1,14 +1,15 @@
-"""Batches of rows under a budget of tokens, and their padding: for scoring and labelling."""
+"""Batches of rows under a budget of tokens, and their padding, for everything that only runs a model (no training)."""
 
 from collections.abc import Sequence
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 
 def token_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
-    """Rows by falling length, cut so that rows times the longest row stay within `batch_tokens` (scoring, labelling).
+    """Numbers of rows by falling length, cut so that rows times the longest row stay within `batch_tokens`.
 
-    A row longer than the budget makes a batch of its own.
+    A row longer than the budget is a batch by itself.
 
     >>> token_batches([3, 9, 4], batch_tokens=10)
     [[1], [2, 0]]
@@ -23,7 +24,13 @@ def token_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     return batches
 
 
-def pad(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
-    """Rows of ids as one tensor (rows, longest), padded with `value` on the right."""
-    width = max(map(len, rows))
-    return torch.tensor([[*row, *([value] * (width - len(row)))] for row in rows])
+def pad(rows: Sequence[Sequence[int] | torch.Tensor], value: float) -> torch.Tensor:
+    """Rows of ids (T,), or tensors (T, ...), of different lengths as one tensor (rows, longest T, ...).
+
+    `value` fills up the end of every shorter row.
+
+    >>> pad([[5, 6], [7]], 0).tolist()
+    [[5, 6], [7, 0]]
+    """
+    tensors = [row if isinstance(row, torch.Tensor) else torch.tensor(row, dtype=torch.long) for row in rows]
+    return pad_sequence(tensors, batch_first=True, padding_value=value)

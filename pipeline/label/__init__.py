@@ -1,1 +1,1 @@
-"""The stage label: pairs get one automatic signal."""
+"""The stage label: each run gives every pair one automatic signal, the targets of pre-training (section 4.2)."""

@@ -1,26 +1,26 @@
 """Label the pairs with one signal: `python -m pipeline.label --signal bleu --pairs data/perturb --out ...`.
 
-One shard of values for each shard of pairs, rows in the same order; DVC runs it once for each signal.
+Each shard of pairs gives one shard of values, rows in the same order. DVC runs this once for each signal.
 """
 
 import argparse
 import functools
 from pathlib import Path
 
+from pipeline.core import registry
 from pipeline.core.closure import code_fingerprint
 from pipeline.core.params import load_params
-from pipeline.core.records import SIGNAL_COLUMNS
 from pipeline.core.runtime import run_main
 from pipeline.core.shards import list_shards
 from pipeline.core.work import Job, file_hash, run_job
-from pipeline.label.labelling import label_shard, load_signal, module_name
+from pipeline.label.labelling import SIGNALS, label_shard, load_signal
 
 
 def main() -> None:
     """Parse the command line and label every shard."""
     parser = argparse.ArgumentParser(description="Label pairs with one pre-training signal.")
     parser.add_argument("--params", type=Path, required=True, help="params.yaml; its section is label.<signal>")
-    parser.add_argument("--signal", choices=sorted(SIGNAL_COLUMNS), required=True)
+    parser.add_argument("--signal", choices=registry.names(SIGNALS), required=True)
     parser.add_argument("--pairs", type=Path, required=True, help="folder of pair shards, from perturb")
     parser.add_argument("--out", type=Path, required=True, help="folder for the signal's shards")
     arguments = parser.parse_args()
@@ -28,15 +28,15 @@ def main() -> None:
     print(f"label {arguments.signal}: {counts['rows_out']} pairs")
 
 
-def make_job(params_file: Path, signal: str, pairs: Path) -> Job:
-    """The work of one signal; the signal's own code and models are part of every shard's fingerprint."""
-    module = load_signal(signal)
-    params = load_params(params_file, f"label.{signal}", module.Params)
-    models = module.models(params)
-    used = [code_fingerprint(module_name(signal)), *map(file_hash, models)]
+def make_job(params_file: Path, name: str, pairs: Path) -> Job:
+    """The work of the signal `name`; its own code and models are part of every shard's fingerprint."""
+    signal = load_signal(name)
+    params = load_params(params_file, f"label.{name}", signal.Params)
+    models = signal.models(params)
+    used = [code_fingerprint(f"{SIGNALS}.{name}"), *map(file_hash, models)]
     return Job(
         module="pipeline.label.__main__",
-        function=functools.partial(label_shard, signal),
+        function=functools.partial(label_shard, name),
         inputs=[[shard] for shard in list_shards(pairs)],
         params=params,
         extra=" ".join(used),

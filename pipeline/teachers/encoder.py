@@ -1,4 +1,4 @@
-"""A transformer from a local folder, run over padded batches of similar length."""
+"""A transformer from a local folder, run without gradients over padded batches of rows of similar length."""
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel, AutoModelForSequenceClassification
 
-from pipeline.core.batches import token_batches
+from pipeline.core.batches import pad, token_batches
 from pipeline.core.errors import ModelError
 from pipeline.core.models import load, load_config, load_tokenizer, usable_tokens
 
 Encoded = Mapping[str, list[list[int]]]
-"""What a tokenizer makes of texts: `input_ids` and the like, each a list of token rows, not padded."""
+"""What a tokenizer makes of texts: `input_ids` and the like, each a list of token rows without padding."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Transformer:
     max_tokens: int
 
     def tokenize(self, *texts: Sequence[str]) -> Encoded:
-        """Token rows with special tokens, of texts or of text pairs; the longer side is cut at `max_tokens`."""
+        """Token rows, with special tokens, of texts or of pairs of texts; the longer side is cut at `max_tokens`."""
         columns = [list(side) for side in texts]
         encoded: Encoded = self.tokenizer(*columns, truncation=True, max_length=self.max_tokens).data
         return encoded
@@ -40,14 +38,16 @@ class Transformer:
             inputs = {}
             for name, column in encoded.items():
                 filler = self.tokenizer.pad_token_id if name == "input_ids" else 0
-                tensors = [torch.tensor(column[row]) for row in chosen]
-                inputs[name] = pad_sequence(tensors, batch_first=True, padding_value=filler).to(self.device)
+                inputs[name] = pad([column[row] for row in chosen], filler).to(self.device)
             yield chosen, inputs
 
 
 @functools.lru_cache(maxsize=2)
 def load_encoder(folder: Path, layer: int, device: str) -> Transformer:
-    """The encoder in `folder` with its first `layer` layers (0: the embeddings alone)."""
+    """The encoder in `folder` with only its first `layer` layers (0: only the embeddings).
+
+    A layer that the model lacks is a ModelError.
+    """
     layers = load_config(folder).num_hidden_layers
     if not 0 <= layer <= layers:
         raise ModelError(f"{folder}: has layers 0 to {layers}, so layer {layer} cannot be used.")
@@ -56,7 +56,7 @@ def load_encoder(folder: Path, layer: int, device: str) -> Transformer:
 
 @functools.lru_cache(maxsize=2)
 def load_classifier(folder: Path, device: str) -> Transformer:
-    """The sequence classifier in `folder`."""
+    """The classifier of texts, or of pairs of texts, in `folder`."""
     return _load(folder, AutoModelForSequenceClassification, device)
 
 

@@ -1,14 +1,13 @@
 """Sentence BLEU as Moses computes it (section 4.2, A.3): `sentence-bleu` on the tokens of the Moses tokenizer.
 
-Its smoothing adds 1 to matches and totals of all four orders, unigrams too, where sacrebleu's `add-k` spares unigrams:
-so sacremoses makes the tokens and sacrebleu the n-grams, and the ten lines of arithmetic are here.
-Tokens keep their case and are not XML-escaped (escaping maps tokens one to one and changes no count).
+Moses adds 1 to matches and totals of all four orders; sacrebleu's smoothing `add-k` leaves unigrams as they are. So
+sacremoses makes the tokens, sacrebleu the n-grams, and the ten lines of arithmetic are here. Tokens keep their case and
+are not XML-escaped (escaping maps tokens one to one and changes no count).
 """
 
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
@@ -16,18 +15,23 @@ import pyarrow
 from sacrebleu.metrics.helpers import extract_word_ngrams
 from sacremoses import MosesTokenizer
 
+from pipeline.core.params import params
+
+COLUMNS = ("bleu",)
+"""In [0, 1]; higher is better."""
+
 ORDERS = (1, 2, 3, 4)
 
 UNSEGMENTED = ("ja", "zh")
-"""Languages that Moses' own rules expect cut into words already; English's make every character a token."""
+"""For these languages Moses expects text that is cut into words; its English rules make every character a token."""
 
 
-@dataclass(frozen=True)
+@params
 class Params:
     """The tokenizer's language."""
 
     language: str
-    """ISO 639-1 code; a language whose abbreviations Moses does not list gets English's."""
+    """ISO 639-1 code; if Moses lists no abbreviations for the language, it takes those of English."""
 
 
 def models(params: Params) -> tuple[Path, ...]:

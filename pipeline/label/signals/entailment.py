@@ -1,36 +1,35 @@
-"""Textual entailment (section 4.2): a classifier's probabilities; premise is the reference, hypothesis the candidate.
+"""Textual entailment (section 4.2): a classifier's probabilities; the reference is the premise, the candidate follows.
 
-The paper used BERT fine-tuned on MNLI; any sequence classifier over the three usual labels serves. The labels' order is
-read from the model's `id2label` by name, since published models differ in it.
+The paper takes BERT fine-tuned on MNLI; here any sequence classifier with the three usual labels will do. Published
+models order their labels differently, so the order is read by name from the model's `id2label`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
 import pyarrow
 import torch
 
-from pipeline.core.errors import ModelError, ParamsError
+from pipeline.core.errors import ModelError
 from pipeline.core.models import locate
+from pipeline.core.params import AtLeastOne, ModelName, params
 from pipeline.core.runtime import device
 from pipeline.teachers.encoder import Transformer, load_classifier
+
+COLUMNS = ("entailment_entail", "entailment_contradict", "entailment_neutral")
+"""A probability each; their sum is 1."""
 
 LABELS = ("entailment", "contradiction", "neutral")
 """Names in `id2label`, in any case, in the order of the signal's columns."""
 
 
-@dataclass(frozen=True)
+@params
 class Params:
-    """`model`: the classifier; `batch_tokens`: padded tokens in a batch, for speed alone."""
+    """`model`: the classifier; `batch_tokens`: padded tokens in a batch, for speed only."""
 
-    model: str
-    batch_tokens: int
-
-    def __post_init__(self) -> None:
-        if self.batch_tokens < 1:
-            raise ParamsError(f"label.entailment.batch_tokens: must be at least 1, not {self.batch_tokens}.")
+    model: ModelName
+    batch_tokens: AtLeastOne
 
 
 def models(params: Params) -> tuple[Path, ...]:
@@ -46,7 +45,7 @@ def score(pairs: pyarrow.Table, params: Params) -> numpy.ndarray:
 def entailment(references: Sequence[str], candidates: Sequence[str], params: Params) -> numpy.ndarray:
     """Probabilities that the reference entails, contradicts, is neutral to the candidate, (n, 3) float32, sum 1.
 
-    Each unique pair is classified once. Raises ModelError where the classifier lacks one of the three labels.
+    Each distinct pair is classified once. Raises ModelError if the classifier has other labels than the three.
     """
     folder = locate(params.model)
     classifier = load_classifier(folder, device())
@@ -58,7 +57,7 @@ def entailment(references: Sequence[str], candidates: Sequence[str], params: Par
 
 
 def label_columns(id2label: dict[int, str], folder: Path) -> list[int]:
-    """Where the model's output has each of LABELS.
+    """Place of each of LABELS in the model's output.
 
     >>> label_columns({0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}, Path("model"))
     [2, 0, 1]

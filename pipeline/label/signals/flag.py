@@ -1,21 +1,25 @@
 """Backtranslation flag (section 4.2): was the candidate made by backtranslation or by mask-filling?
 
-Dropped words do not change it: such a pair keeps its parent's technique. A pair of any other origin (a real system's
-output, say) is neither, and no third class exists: its target is (0.5, 0.5), so that the cross-entropy asks for no
-opinion and the row still serves the other signals.
+Dropped words do not change it: such a pair keeps its parent's technique. A pair of any other technique (the output of a
+real system, say) is neither, and there is no third class: its target is (0.5, 0.5). Then the cross-entropy asks for no
+opinion, and the row still serves the other signals.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
 import pyarrow
 
+from pipeline.core.params import params
+
+COLUMNS = ("flag_backtranslation", "flag_mask_fill")
+"""A probability each; their sum is 1."""
+
 TARGETS = {"backtranslate": (1.0, 0.0), "mask_fill": (0.0, 1.0)}
 NEITHER = (0.5, 0.5)
 
 
-@dataclass(frozen=True)
+@params
 class Params:
     """Nothing to choose."""
 
