@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy
 import pyarrow
-
 from pydantic import model_validator
 
 from pipeline.core.models import locate
