@@ -82,7 +82,7 @@ def pieces_for(pairs: Sequence[SentencePair], folder: Path, size: int) -> Marian
 
 
 def _train_pieces(pairs: Sequence[SentencePair], folder: Path, size: int) -> None:
-    """Learn a shared unigram vocabulary of `size` ids (three special, two language tokens) into `folder`."""
+    """Learn a shared unigram vocabulary of `size` - 1 ids (three special, two language tokens) into `folder`."""
     folder.mkdir(parents=True)
     sentences = sorted({p.english for p in pairs} | {p.foreign for p in pairs})
     sentencepiece.SentencePieceTrainer.train(

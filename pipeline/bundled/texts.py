@@ -1,4 +1,4 @@
-"""The English text that the mask filler and the classifier learn from: Wikipedia, and pairs of premise and hypothesis."""
+"""The English text that mask filler and classifier learn from: Wikipedia, and pairs of premise and hypothesis."""
 
 import csv
 import gzip

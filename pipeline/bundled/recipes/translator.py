@@ -18,7 +18,7 @@ from transformers import MarianConfig, MarianMTModel
 from pipeline.bundled.parallel import LANGUAGES, Example, SentencePair, encode, pieces_for, read_flores, read_parallel
 from pipeline.core import runtime
 from pipeline.core.batches import pad
-from pipeline.core.params import AtLeastOne, AtLeastZero, NotNegative, Positive, Share, ShareBelowOne, params
+from pipeline.core.params import AtLeastOne, AtLeastZero, Positive, Share, ShareBelowOne, params
 from pipeline.core.shards import replacing
 from pipeline.teachers.translator import load_translator
 
@@ -187,7 +187,7 @@ def curriculum(examples: list[Example], cycle: Cycle, params: Params) -> Iterato
     rng = random.Random(params.seed)
     short = [e for e in examples if e.longest <= cycle.short]
     read = 0
-    while read < cycle.short_pieces_read:
+    while short and read < cycle.short_pieces_read:
         for batch in batches(rng.sample(short, len(short)), params.batch_tokens, rng):
             read += size_of(batch)
             yield batch
@@ -242,9 +242,7 @@ def rate_at(params: Params, cycle: Cycle, step: int, read: int) -> float:
     return cycle.learning_rate * warm * min(1.0, max(left, 0.0) / cycle.decay_fraction)
 
 
-def train_cycle(
-    model: MarianMTModel, examples: list[Example], params: Params, cycle: Cycle, state_file: Path
-) -> None:
+def train_cycle(model: MarianMTModel, examples: list[Example], params: Params, cycle: Cycle, state_file: Path) -> None:
     """One cycle, in place; it goes on from `state_file` with the batches that it would have had."""
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=cycle.learning_rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True
