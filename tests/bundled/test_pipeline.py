@@ -149,10 +149,15 @@ def test_the_pipeline_makes_and_scores_every_model(tree: Path) -> None:
 
     (models / "entailment" / "README.md").write_text("A better card.\n", encoding="utf-8")
     assert "Running stage" not in dvc(models, "repro")
-    assert "bundled" not in dvc(tree, "repro", "--dry", "extract") + dvc(tree, "stage", "list", "--all")
 
 
-def test_the_map_of_the_stages_knows_no_stage_of_the_bundled_models() -> None:
+def test_the_pipeline_of_the_stages_knows_no_stage_of_the_bundled_models(tree: Path) -> None:
+    (tree / "data" / "own").mkdir()
+    listed, status = dvc(tree, "stage", "list", "--all"), dvc(tree, "status")
+    planned = dvc(tree, "repro", "--dry", "extract")
+    assert ("finetune" in listed, "finetune" in status, "extract" in planned) == (True, True, True)
+    for told in (listed, status, planned):
+        assert [line for line in told.splitlines() if "translator" in line or "mask-filler" in line] == []
     assert "models/bundled" not in (ROOT / "dvc.yaml").read_text(encoding="utf-8")
 
 
