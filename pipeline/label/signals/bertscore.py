@@ -29,7 +29,8 @@ def _baseline(value: Any) -> Any:
     three = len(numbers) == 3 and all(type(one) in (int, float) and -math.inf < one < 1 for one in numbers)
     if three or isinstance(value, str | None):
         return tuple(numbers) if three else value
-    raise PydanticCustomError("baseline", "must be three numbers below 1, a language or null, not {value}")
+    rule = "must be three numbers below 1, a language or null, not {shown}"
+    raise PydanticCustomError("baseline", rule, {"shown": repr(value)})
 
 
 Baseline = Annotated[tuple[float, float, float] | str | None, BeforeValidator(_baseline)]
