@@ -7,10 +7,12 @@ import numpy
 import pyarrow
 import pyarrow.parquet
 import pytest
+from ruamel.yaml import YAML
 
 from pipeline.core import registry
 from pipeline.core.closure import ROOT, import_closure
 from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.params import load_key, load_params
 from pipeline.core.records import PAIRS
 from pipeline.core.shards import table_of, write_shard
 from pipeline.label.labelling import SIGNALS, label_schema, label_shard, load_signal
@@ -140,3 +142,13 @@ def test_signals_that_count_words_import_no_teacher(signal: str) -> None:
     files = {str(file.relative_to(ROOT)) for file in import_closure(f"{SIGNALS}.{signal}")}
     files |= {str(file.relative_to(ROOT)) for file in import_closure("pipeline.label.__main__")}
     assert [file for file in sorted(files) if file.startswith("pipeline/teachers/")] == []
+
+
+@pytest.mark.parametrize("signal", NAMES)
+def test_every_signal_has_its_values_in_params_under_every_profile(signal: str, tmp_path: Path) -> None:
+    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
+    for profile in YAML(typ="safe").load(text)["profiles"]:
+        (tmp_path / "params.yaml").write_text(text.replace("\nprofile: embedded\n", f"\nprofile: {profile}\n"))
+        assert load_key(tmp_path / "params.yaml", "profile") == profile
+        params = load_signal(signal).Params
+        assert isinstance(load_params(tmp_path / "params.yaml", f"label.{signal}", params), params)

@@ -16,8 +16,7 @@ from pipeline.bundled.texts import CONJNLI, LABELS, Row, read_snli, read_tsv, re
 from pipeline.core.batches import pad, token_batches
 from pipeline.core.params import AtLeastOne, AtLeastZero, params
 from pipeline.core.seeds import generator
-from pipeline.training.batches import BatchPlan
-from pipeline.training.loop import Schedule
+from pipeline.training.schedule import BatchPlan, Schedule
 
 MODELS = ("entailment",)
 INPUTS = ("nli", "wikipedia")

@@ -127,3 +127,13 @@ def test_other_than_two_foreign_pivots_are_refused(params, language, pivots, nam
 def test_sizes_below_one_are_refused(params, key):
     with pytest.raises(ParamsError, match=rf"^label\.backtranslation\.{key}: must be at least 1, not 0\.$"):
         loaded(params, **{key: 0})
+
+
+def test_pivots_may_be_named_by_their_key_among_the_profiles_models():
+    values = {"language": "en", "pivots": "pivots", "beam_width": 1, "batch_sentences": 8}
+    named = {"fr": {"to": "a", "back": "b"}, "de": {"to": "c", "back": "d"}}
+    found = from_mapping(values, Params, "label.backtranslation", models={"pivots": named})
+    assert {language: (pivot.to, pivot.back) for language, pivot in found.pivots.items()} == {
+        "fr": ("a", "b"),
+        "de": ("c", "d"),
+    }
