@@ -1,1 +1,1 @@
-"""Recipes of the models under models/bundled: translators, mask filler, entailment classifier."""
+"""The models under models/bundled: how they are made. Not part of the pipeline of the stages."""

@@ -2,9 +2,10 @@
 
     python -m pipeline.bundled.metric --checkpoint models/finetune/all --ratings data/collect --out OUT
 
-Of several checkpoints that were trained from the same start the weights are averaged first (Wortsman et al. 2022). The
-encoder's matrices are halved, the small rest is not. The scores of all rated pairs are compared before and after;
-where one moves by more than 1e-3, nothing is stored. OUT is models/bundled/metric for the metric that is shipped.
+If there are several checkpoints, trained from the same start, their weights are averaged first (Wortsman et al. 2022).
+The encoder's matrices are stored in half precision, the small rest is not. All rated pairs are scored before and after.
+If a score moves by more than 1e-3, nothing is stored. For the metric that is shipped, OUT is models/bundled/metric.
+This is no recipe of models/bundled/dvc.yaml: its checkpoints are chosen by hand, among runs of the other pipeline.
 """
 
 import argparse
@@ -32,7 +33,11 @@ MAX_TOKENS, BATCH_TOKENS = 128, 8192
 
 
 def store(checkpoints: Sequence[Path], ratings: Path, out: Path) -> float:
-    """Write the mean of `checkpoints` to `out` in half precision; the largest change of a score on `ratings`' pairs."""
+    """Write the mean of `checkpoints` to `out` in half precision; returns the largest change of a score.
+
+    A ModelError if a score of a pair of `ratings` changes by more than LARGEST_CHANGE, or if the checkpoints have
+    different weights.
+    """
     pairs = dict.fromkeys((row["reference"], row["candidate"]) for row in read_rows(ratings, RATINGS))
     references, candidates = [z for z, _ in pairs], [c for _, c in pairs]
     with tempfile.TemporaryDirectory() as place:
@@ -73,7 +78,7 @@ def _halved(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _set_dtype(file: Path) -> None:
-    """Say that the model computes in single precision: what is stored in half would be loaded so."""
+    """Say in the config that the model computes in single precision; else it would be loaded in half."""
     config = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps({**config, "dtype": "float32"}, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 

@@ -34,27 +34,6 @@ PAIRS = pyarrow.schema(
     ]
 )
 
-SIGNAL_COLUMNS: dict[str, tuple[str, ...]] = {
-    "bleu": ("bleu",),
-    "rouge": ("rouge_precision", "rouge_recall", "rouge_fmeasure"),
-    "bertscore": ("bertscore_precision", "bertscore_recall", "bertscore_f1"),
-    "backtranslation": (
-        "backtranslation_1_reference_candidate",  # first pivot: mean log P per token of z~, given z's translation; nats
-        "backtranslation_1_candidate_reference",  # of z, given z~'s translation
-        "backtranslation_2_reference_candidate",  # second pivot
-        "backtranslation_2_candidate_reference",
-    ),
-    "entailment": ("entailment_entail", "entailment_contradict", "entailment_neutral"),  # probabilities, sum 1
-    "flag": ("flag_backtranslation", "flag_mask_fill"),  # one-hot, sum 1
-}
-"""Signal group -> its columns, in the order of the paper's table 1 (nine tasks in six groups, section 4.2)."""
-
-
-def signal_schema(signal: str) -> pyarrow.Schema:
-    """`pair_id` and the float32 columns of one signal; rows stand in the order of the pair shard."""
-    return pyarrow.schema([_field("pair_id", _text), *(_field(c, _real) for c in SIGNAL_COLUMNS[signal])])
-
-
 GRADED = pyarrow.schema(
     [
         _field("pair_id", _text),  # unique; "<id of the sentence>/<kind>"

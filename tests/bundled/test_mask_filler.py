@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from pipeline.bundled.mask_filler import choose_masks
-from pipeline.bundled.wikipedia import read_wikitext, sentences_of
+from pipeline.bundled.recipes.mask_filler import choose_masks
+from pipeline.bundled.texts import read_wikitext, sentences_of
 
 MASK, SPECIALS, VOCABULARY = 4, 5, 1000
 

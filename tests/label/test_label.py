@@ -7,14 +7,16 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ModelError, ParamsError
-from pipeline.core.records import PAIRS, signal_schema
+from pipeline.core.records import PAIRS
 from pipeline.core.shards import list_shards, read_folder, shard_name, table_of, write_shard
 from pipeline.core.work import fingerprint
 from pipeline.label.__main__ import make_job
+from pipeline.label.labelling import label_schema, load_signal
 
 PARAMS = """
 profile: tiny
@@ -46,6 +48,10 @@ def run(folder: Path, *, workers: int, out: str) -> subprocess.CompletedProcess[
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+
+
+def labels(folder: Path, name: str) -> pyarrow.Table:
+    return read_folder(folder, label_schema(load_signal(name)))
 
 
 def write_pairs(folder: Path, shards: int, rows: int) -> None:
@@ -95,7 +101,7 @@ def test_neither_a_kill_nor_the_number_of_workers_changes_a_byte(tmp_path: Path)
     assert (whole.returncode, whole.stdout) == (0, "label bleu: 9000 pairs\n"), whole.stderr
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
-    pairs, values = read_folder(tmp_path / "pairs", PAIRS), read_folder(tmp_path / "out", signal_schema("bleu"))
+    pairs, values = read_folder(tmp_path / "pairs", PAIRS), labels(tmp_path / "out", "bleu")
     assert len(list_shards(tmp_path / "out")) == 6
     assert values.column("pair_id").to_pylist() == pairs.column("pair_id").to_pylist()
     # segment 0 , number 0 ! against segment 0 has number 0 . : 4, 2, 0, 0 of 6, 5, 4, 3
@@ -119,10 +125,10 @@ def test_missing_pairs_params_and_models_fail_before_any_work(project: Path, mon
         make_job(params, "bleu", Path("absent"))
     with pytest.raises(ModelError, match=r"^\./classifier: no such model folder\.$"):
         make_job(params, "entailment", Path("pairs"))
-    with pytest.raises(ParamsError, match=r"^label\.bertscore\.model: missing\.$"):
+    with pytest.raises(ParamsError, match=r"^params\.yaml: label\.bertscore\.model: missing\.$"):
         make_job(params, "bertscore", Path("pairs"))
     params.write_text(PARAMS.replace("bleu: {language: en}", "bleu: {language: en, order: 4}"))
-    with pytest.raises(ParamsError, match=r"^label\.bleu\.order: unknown key"):
+    with pytest.raises(ParamsError, match=r"^params\.yaml: label\.bleu\.order: unknown key \(known: language\)\.$"):
         make_job(params, "bleu", Path("pairs"))
 
 

@@ -7,13 +7,18 @@ import numpy
 import pyarrow
 import pyarrow.parquet
 import pytest
+from ruamel.yaml import YAML
 
+from pipeline.core import registry
 from pipeline.core.closure import ROOT, import_closure
-from pipeline.core.errors import InputError
-from pipeline.core.records import PAIRS, SIGNAL_COLUMNS, signal_schema
+from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.params import load_key, load_params
+from pipeline.core.records import PAIRS
 from pipeline.core.shards import table_of, write_shard
-from pipeline.label.labelling import label_shard, load_signal
+from pipeline.label.labelling import SIGNALS, label_schema, label_shard, load_signal
 from pipeline.label.signals import bertscore, bleu, entailment, flag, rouge
+
+NAMES = registry.names(SIGNALS)
 
 ROWS = [
     ("the old town .", "the old town .", "backtranslate"),
@@ -38,31 +43,29 @@ def shard(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("signal", SIGNAL_COLUMNS)
+@pytest.mark.parametrize("signal", NAMES)
 def test_every_signal_keeps_the_contract(signal: str) -> None:
     module = load_signal(signal)
     assert dataclasses.is_dataclass(module.Params)
     assert module.Params.__dataclass_params__.frozen  # type: ignore[attr-defined]
     for field in dataclasses.fields(module.Params):
         assert field.default is dataclasses.MISSING, field.name
+    assert module.COLUMNS
+    assert [column for column in module.COLUMNS if not f"{column}_".startswith(f"{signal}_")] == []
     assert callable(module.score)
     assert callable(module.models)
 
 
-@pytest.mark.parametrize(
-    "module", ["pipeline.label.__main__", *(f"pipeline.label.signals.{name}" for name in SIGNAL_COLUMNS)]
-)
+@pytest.mark.parametrize("module", ["pipeline.label.__main__", *(f"pipeline.label.signals.{name}" for name in NAMES)])
 def test_no_signal_is_in_the_closure_of_the_stage_or_of_another_signal(module: str) -> None:
-    others = {
-        f"pipeline/label/signals/{name}.py" for name in SIGNAL_COLUMNS if module != f"pipeline.label.signals.{name}"
-    }
+    others = {f"pipeline/label/signals/{name}.py" for name in NAMES if module != f"pipeline.label.signals.{name}"}
     assert others & {str(file.relative_to(ROOT)) for file in import_closure(module)} == set()
 
 
 def test_a_shard_keeps_its_rows_in_order_under_the_signals_schema(shard: Path) -> None:
     outcome = label_shard("rouge", 0, [shard], rouge.Params(n=1))
     assert (outcome.rows_in, outcome.rows_out, outcome.dropped) == (3, 3, {})
-    assert outcome.table.schema == signal_schema("rouge")
+    assert outcome.table.schema == label_schema(load_signal("rouge"))
     assert outcome.table.to_pylist() == [
         {"pair_id": "p0", "rouge_precision": 1, "rouge_recall": 1, "rouge_fmeasure": 1},
         {"pair_id": "p1", "rouge_precision": 0.5, "rouge_recall": 0.5, "rouge_fmeasure": 0.5},
@@ -84,7 +87,7 @@ def test_reference_and_candidate_are_not_exchanged(tmp_path: Path, tiny_encoder:
     }
     for signal, (params, expected) in direct.items():
         table = label_shard(signal, 0, [tmp_path / "part-00000.parquet"], params).table
-        found = [table.column(name)[0].as_py() for name in SIGNAL_COLUMNS[signal]]
+        found = [table.column(name)[0].as_py() for name in load_signal(signal).COLUMNS]
         assert found == pytest.approx(expected[0].tolist(), abs=1e-6), signal
 
 
@@ -93,7 +96,7 @@ def test_a_shard_without_rows_gives_one(signal: str, params: object, tmp_path: P
     write_shard(tmp_path / "part-00000.parquet", pairs([]))
     outcome = label_shard(signal, 0, [tmp_path / "part-00000.parquet"], params)
     assert outcome.table.num_rows == 0
-    assert outcome.table.schema == signal_schema(signal)
+    assert outcome.table.schema == label_schema(load_signal(signal))
 
 
 def test_a_value_that_is_not_finite_is_our_defect(shard: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,3 +113,42 @@ def test_a_damaged_or_foreign_shard_is_an_input_error(shard: Path, tmp_path: Pat
     shard.write_bytes(shard.read_bytes()[: shard.stat().st_size // 2])
     with pytest.raises(InputError, match=f"^{shard}: not a whole Parquet file "):
         label_shard("bleu", 0, [shard], bleu.Params("en"))
+
+
+def test_the_columns_are_the_nine_tasks_of_the_paper() -> None:
+    """Section 4.2, table 1: these names stand in the shards of labels, in this order."""
+    assert {name: load_signal(name).COLUMNS for name in NAMES} == {
+        "bleu": ("bleu",),
+        "rouge": ("rouge_precision", "rouge_recall", "rouge_fmeasure"),
+        "bertscore": ("bertscore_precision", "bertscore_recall", "bertscore_f1"),
+        "backtranslation": (
+            "backtranslation_1_reference_candidate",
+            "backtranslation_1_candidate_reference",
+            "backtranslation_2_reference_candidate",
+            "backtranslation_2_candidate_reference",
+        ),
+        "entailment": ("entailment_entail", "entailment_contradict", "entailment_neutral"),
+        "flag": ("flag_backtranslation", "flag_mask_fill"),
+    }
+
+
+def test_an_unknown_signal_is_refused_by_the_names_of_those_that_exist() -> None:
+    with pytest.raises(ParamsError, match=r"^signals: must be one of backtranslation, bertscore, .*, not 'meteor'\.$"):
+        load_signal("meteor")
+
+
+@pytest.mark.parametrize("signal", ["bleu", "rouge", "flag"])
+def test_signals_that_count_words_import_no_teacher(signal: str) -> None:
+    files = {str(file.relative_to(ROOT)) for file in import_closure(f"{SIGNALS}.{signal}")}
+    files |= {str(file.relative_to(ROOT)) for file in import_closure("pipeline.label.__main__")}
+    assert [file for file in sorted(files) if file.startswith("pipeline/teachers/")] == []
+
+
+@pytest.mark.parametrize("signal", NAMES)
+def test_every_signal_has_its_values_in_params_under_every_profile(signal: str, tmp_path: Path) -> None:
+    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
+    for profile in YAML(typ="safe").load(text)["profiles"]:
+        (tmp_path / "params.yaml").write_text(text.replace("\nprofile: embedded\n", f"\nprofile: {profile}\n"))
+        assert load_key(tmp_path / "params.yaml", "profile") == profile
+        params = load_signal(signal).Params
+        assert isinstance(load_params(tmp_path / "params.yaml", f"label.{signal}", params), params)

@@ -19,7 +19,7 @@ from pydantic import model_validator
 
 from pipeline.core.models import locate
 from pipeline.core.params import AtLeastOne, params
-from pipeline.teachers.translator import Pivot, load_translator
+from pipeline.teachers.translator import Pivots, load_translator
 
 COLUMNS = (
     "backtranslation_1_reference_candidate",  # first pivot: of z~, given z's translation
@@ -40,7 +40,7 @@ class Params:
 
     language: str
     """ISO 639-1 code of references and candidates."""
-    pivots: dict[str, Pivot]
+    pivots: Pivots
     """Two other languages."""
     beam_width: AtLeastOne
     batch_sentences: AtLeastOne

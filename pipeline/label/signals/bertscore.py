@@ -10,24 +10,27 @@ from typing import Annotated, Any
 
 import numpy
 import pyarrow
+import torch
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from pipeline.core.models import locate
 from pipeline.core.params import AtLeastOne, AtLeastZero, ModelName, params
 from pipeline.teachers import matching
+from pipeline.teachers.matching import Match as Match
+from pipeline.teachers.matching import Matrix as Matrix
 
 COLUMNS = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
 """At most 1 each; higher is better."""
 
 
 def _baseline(value: Any) -> Any:
-    if isinstance(value, str | None):
-        return value
-    if isinstance(value, list | tuple) and len(value) == 3:
-        if all(type(one) in (int, float) and -math.inf < one < 1 for one in value):
-            return tuple(value)
-    raise PydanticCustomError("baseline", "must be three numbers below 1, a language or null, not {value}")
+    numbers = value if isinstance(value, list | tuple) else ()
+    three = len(numbers) == 3 and all(type(one) in (int, float) and -math.inf < one < 1 for one in numbers)
+    if three or isinstance(value, str | None):
+        return tuple(numbers) if three else value
+    rule = "must be three numbers below 1, a language or null, not {shown}"
+    raise PydanticCustomError("baseline", rule, {"shown": repr(value)})
 
 
 Baseline = Annotated[tuple[float, float, float] | str | None, BeforeValidator(_baseline)]
@@ -79,3 +82,11 @@ def _baseline_of(params: Params) -> tuple[float, float, float] | None:
     if isinstance(params.baseline, str):
         return matching.package_baseline(params.model, _layer(params), params.baseline)
     return params.baseline
+
+
+def compared(
+    references: Sequence[str], candidates: Sequence[str], params: Params, match: Match, columns: int
+) -> torch.Tensor:
+    """As `matching.compared`, until MoverScore takes it from there."""
+    settings = matching.Matching(params.model, _layer(params), params.idf, params.batch_tokens)
+    return matching.compared(references, candidates, settings, match, columns)

@@ -10,6 +10,7 @@ from tiny_marian import TEXTS, save_tiny_marian
 from transformers import MarianMTModel, MarianTokenizer
 
 from pipeline.core.errors import ParamsError
+from pipeline.core.params import from_mapping
 from pipeline.label.signals.backtranslation import Params, models, score
 from pipeline.teachers.translator import Pivot, Translator, load_translator
 
@@ -107,10 +108,17 @@ def test_the_texts_language_is_asked_of_the_way_back(params, monkeypatch):
     assert asked == ["it", "it"]
 
 
+def loaded(params, **changes):
+    """The params as the loader makes them, with some values changed."""
+    values = {field.name: getattr(params, field.name) for field in dataclasses.fields(params)} | changes
+    pivots = {name: {"to": pivot.to, "back": pivot.back} for name, pivot in values["pivots"].items()}
+    return from_mapping({**values, "pivots": pivots}, Params, "label.backtranslation")
+
+
 @pytest.mark.parametrize(("language", "pivots", "named"), [("en", ["fr"], "fr"), ("de", ["fr", "de"], "fr, de")])
 def test_other_than_two_foreign_pivots_are_refused(params, language, pivots, named):
     with pytest.raises(ParamsError) as caught:
-        dataclasses.replace(params, language=language, pivots={name: params.pivots[name] for name in pivots})
+        loaded(params, language=language, pivots={name: params.pivots[name] for name in pivots})
     problem = f"must be two languages other than {language}, not {named}."
     assert str(caught.value) == f"label.backtranslation.pivots: {problem}"
 
@@ -118,4 +126,14 @@ def test_other_than_two_foreign_pivots_are_refused(params, language, pivots, nam
 @pytest.mark.parametrize("key", ["beam_width", "batch_sentences"])
 def test_sizes_below_one_are_refused(params, key):
     with pytest.raises(ParamsError, match=rf"^label\.backtranslation\.{key}: must be at least 1, not 0\.$"):
-        dataclasses.replace(params, **{key: 0})
+        loaded(params, **{key: 0})
+
+
+def test_pivots_may_be_named_by_their_key_among_the_profiles_models():
+    values = {"language": "en", "pivots": "pivots", "beam_width": 1, "batch_sentences": 8}
+    named = {"fr": {"to": "a", "back": "b"}, "de": {"to": "c", "back": "d"}}
+    found = from_mapping(values, Params, "label.backtranslation", models={"pivots": named})
+    assert {language: (pivot.to, pivot.back) for language, pivot in found.pivots.items()} == {
+        "fr": ("a", "b"),
+        "de": ("c", "d"),
+    }

@@ -9,6 +9,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from pipeline.core.errors import ModelError, ParamsError
+from pipeline.core.params import from_mapping
 from pipeline.label.signals.entailment import Params, entailment, label_columns
 from pipeline.teachers import encoder as transformer
 
@@ -99,4 +100,4 @@ def test_a_folder_without_a_tokenizer_is_refused(tiny_classifier: Path, tmp_path
 
 def test_impossible_params_are_refused_by_name() -> None:
     with pytest.raises(ParamsError, match=r"^label\.entailment\.batch_tokens: must be at least 1, not 0\.$"):
-        Params("x", batch_tokens=0)
+        from_mapping({"model": "x", "batch_tokens": 0}, Params, "label.entailment")
