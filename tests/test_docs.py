@@ -28,7 +28,7 @@ NOT_RUN = {
     "dvc exp run": "trains for minutes; its overrides are applied to params.yaml and every stage's params are loaded",
     "dvc exp show --json | bleurt studies": "tests/report/test_studies.py runs it on experiments",
     "bleurt bench": "measures for minutes; its own test runs it on a tiny model",
-    "bleurt calibrate": "writes into the folder of the checkpoint; tests/scoring/test_calibration.py runs it on a tiny model",
+    "bleurt calibrate": "writes into the checkpoint's folder; tests/scoring/test_calibration.py runs it",
     "bleurt selftest": "tests/bundled/test_shipped_metric.py runs it",
 }
 """Beginnings of commands that do not run here, each with the reason."""
@@ -155,7 +155,8 @@ def test_paths_in_code_exist(page: str) -> None:
     """Committed paths between backticks: folders that end in a slash, and modules."""
     ours = "pipeline|docs|tests|data/sample|data/challenge|data/own|models/bundled|reports/evidence"
     paths = re.findall(rf"`((?:{ours})/[\w./-]*)`", PAGES[page])
-    assert [path for path in paths if not (ROOT / path).exists()] == []
+    named = [path for path in paths if not path.endswith("/NAME")]
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 def test_the_page_of_members_names_every_folder_of_them() -> None:

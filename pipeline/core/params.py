@@ -297,16 +297,3 @@ def _known(kind: Any, path: Sequence[str | int]) -> list[str]:
 def _classes(hint: Any) -> list[Any]:
     """`hint` itself and everything between its brackets."""
     return [hint, *(inner for argument in typing.get_args(hint) for inner in _classes(argument))]
-
-
-def require(holds: bool, key: str, rule: str, value: object) -> None:
-    """A ParamsError where a value breaks its rule."""
-    if not holds:
-        raise ParamsError(f"{key}: must {rule}, not {value!r}.")
-
-
-def require_positive(section: str, params: object, *names: str) -> None:
-    """A ParamsError where one of the whole numbers `names` of `params` is below 1."""
-    for name in names:
-        value = getattr(params, name)
-        require(value >= 1, f"{section}.{name}", "be at least 1", value)
