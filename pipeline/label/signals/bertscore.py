@@ -10,15 +10,12 @@ from typing import Annotated, Any
 
 import numpy
 import pyarrow
-import torch
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from pipeline.core.models import locate
 from pipeline.core.params import AtLeastOne, AtLeastZero, ModelName, params
 from pipeline.teachers import matching
-from pipeline.teachers.matching import Match as Match
-from pipeline.teachers.matching import Matrix as Matrix
 
 COLUMNS = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
 """At most 1 each; higher is better."""
@@ -82,11 +79,3 @@ def _baseline_of(params: Params) -> tuple[float, float, float] | None:
     if isinstance(params.baseline, str):
         return matching.package_baseline(params.model, _layer(params), params.baseline)
     return params.baseline
-
-
-def compared(
-    references: Sequence[str], candidates: Sequence[str], params: Params, match: Match, columns: int
-) -> torch.Tensor:
-    """As `matching.compared`, until MoverScore takes it from there."""
-    settings = matching.Matching(params.model, _layer(params), params.idf, params.batch_tokens)
-    return matching.compared(references, candidates, settings, match, columns)
