@@ -49,7 +49,7 @@ def test_a_new_variant_runs_only_what_is_new(project: Path, tmp_path: Path) -> N
     text = params.read_text(encoding="utf-8")
     start = text.index("variants:")
     params.write_text(
-        text[:start] + "variants: [all, none, only_bleu]\n" + text[text.index("extract:") :], encoding="utf-8"
+        text[:start] + "variants: [all, none, only_bleu]\n" + text[text.index("signals:") :], encoding="utf-8"
     )
     planned = run(tmp_path / "copy", "-m", "dvc", "repro", "--dry", "pretrain").stdout
     started = [line.split("'")[1] for line in planned.splitlines() if line.startswith("Running stage")]
@@ -119,7 +119,7 @@ def test_torchrun_trains_one_model_with_two_processes(project: Path, tmp_path: P
     (tmp_path / "params.yaml").write_text(text.replace("members: 1", "members: 2"), encoding="utf-8")
     inputs = ["--params", str(tmp_path / "params.yaml"), "--pretrained", "models/pretrain/all"]
     inputs += ["--ratings", "data/collect", "--graded", "data/grade"]
-    run(project, *torchrun, "pipeline.finetune.__main__", *inputs, "--out", str(tmp_path / "two"))
+    run(project, *torchrun, "pipeline.finetune", *inputs, "--out", str(tmp_path / "two"))
     one, two = (
         json.loads((f / "training.json").read_text()) for f in (project / "models/finetune/all", tmp_path / "two")
     )
