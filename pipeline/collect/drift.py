@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.collect.corpus import CollectParams
 from pipeline.collect.splits import Entry
-from pipeline.core.seeds import generator
+from pipeline.core.shards import generator
 
 BINS = 10
 DRIFT = "left out by drift"

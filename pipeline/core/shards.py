@@ -1,12 +1,17 @@
-"""Parquet shards: `part-00000.parquet …`, a fixed schema, zstd, written to a temporary name and renamed (law 3)."""
+"""Parquet shards: `part-00000.parquet …`, a fixed schema, zstd, written to a temporary name and renamed (law 4).
+
+Beside them the random generators derived from (seed, stage, shard): the same on every worker, in every order (law 5).
+"""
 
 import contextlib
 import errno
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pyarrow
 import pyarrow.parquet
 
@@ -99,3 +104,9 @@ def read_rows(folder: Path, schema: pyarrow.Schema) -> Iterator[dict[str, Any]]:
 def read_folder(folder: Path, schema: pyarrow.Schema) -> pyarrow.Table:
     """All shards of `folder` as one table."""
     return pyarrow.concat_tables([read_shard(shard, schema) for shard in list_shards(folder)])
+
+
+def generator(seed: int, *scope: str | int) -> numpy.random.Generator:
+    """A generator that depends on `seed` and on every part of `scope`, such as `("perturb", shard)`."""
+    text = "\x1f".join([str(seed), *map(str, scope)])
+    return numpy.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))

@@ -19,7 +19,7 @@ import numpy
 import pandas
 
 from pipeline.core.records import AGREEMENT, AVERAGE, NO_PAIR
-from pipeline.core.seeds import generator
+from pipeline.core.shards import generator
 from pipeline.evaluate.metrics import Row
 from pipeline.evaluate.predictions import systems_of
 from pipeline.statistics import correlation, resampling

@@ -18,7 +18,7 @@ import pandas
 
 from pipeline.core.params import AtLeastOne, Between, NotNegative, params
 from pipeline.core.records import AVERAGE, TRAINED, UNTRAINED
-from pipeline.core.seeds import generator
+from pipeline.core.shards import generator
 from pipeline.evaluate.agreement import (
     Group,
     agreement_table,

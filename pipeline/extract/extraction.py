@@ -27,8 +27,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.params import AtLeastOne, params
 from pipeline.core.records import SEGMENTS
 from pipeline.core.scripts import main_script
-from pipeline.core.seeds import generator
-from pipeline.core.shards import list_shards, read_shard, shard_name, table_of, write_shard
+from pipeline.core.shards import generator, list_shards, read_shard, shard_name, table_of, write_shard
 from pipeline.extract.dump import dump_files
 from pipeline.extract.markup import paragraphs
 from pipeline.extract.pages import PAGES, Chunks, write_chunks

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from pipeline.core import runtime
 from pipeline.core.errors import InputError
 from pipeline.core.models import check_max_tokens, load_tokenizer
-from pipeline.core.seeds import generator
+from pipeline.core.shards import generator
 from pipeline.finetune.lessons import FinetuneParams, read_rated, with_graded
 from pipeline.metric.checkpoint import head_of, keep_heads, save_metric, with_outputs
 from pipeline.metric.pairs import EncodedPairs, encode_pairs

@@ -12,8 +12,7 @@ from pydantic import model_validator
 from pipeline.core.errors import InputError
 from pipeline.core.params import AtLeastOne, Positive, ShareBelowOne, params
 from pipeline.core.records import GRADED, RATINGS
-from pipeline.core.seeds import generator
-from pipeline.core.shards import read_rows
+from pipeline.core.shards import generator, read_rows
 from pipeline.training.schedule import Schedule
 
 MEANING = ("adequacy", "semantics")

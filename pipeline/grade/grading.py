@@ -11,8 +11,7 @@ from pydantic import model_validator
 
 from pipeline.core.params import AtLeastOne, NotNegative, params
 from pipeline.core.records import GRADED, SEGMENTS, Reason
-from pipeline.core.seeds import generator
-from pipeline.core.shards import read_shard, table_of
+from pipeline.core.shards import generator, read_shard, table_of
 from pipeline.core.work import Outcome
 from pipeline.grade.kinds import Kind, Pool, Sentence, candidate, names_in
 from pipeline.grade.paraphrases import ParaphraseParams, paraphrased

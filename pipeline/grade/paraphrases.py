@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from pipeline.core.errors import InputError
 from pipeline.core.params import AtLeastOne, params
 from pipeline.core.scripts import length
-from pipeline.core.seeds import generator
+from pipeline.core.shards import generator
 from pipeline.files.parallel import TextSource, check_sources, parallel_sentences
 from pipeline.grade.kinds import Sentence
 

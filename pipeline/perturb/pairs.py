@@ -21,8 +21,7 @@ import numpy
 from pipeline.core import registry
 from pipeline.core.params import params
 from pipeline.core.records import PAIRS, SEGMENTS, Reason
-from pipeline.core.seeds import generator
-from pipeline.core.shards import read_shard, table_of
+from pipeline.core.shards import generator, read_shard, table_of
 from pipeline.core.work import Outcome
 
 TECHNIQUES = "pipeline.perturb.techniques"

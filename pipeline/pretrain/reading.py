@@ -14,8 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.errors import InputError
 from pipeline.core.records import PAIRS
-from pipeline.core.seeds import generator
-from pipeline.core.shards import list_shards, read_shard
+from pipeline.core.shards import generator, list_shards, read_shard
 from pipeline.metric.tasks import Scaling
 from pipeline.pretrain.tokens import MappedPairs, mapped_pairs
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy
 
 from pipeline.core.params import AtLeastOne, Between, NotNegative, params
-from pipeline.core.seeds import generator
+from pipeline.core.shards import generator
 from pipeline.statistics.correlation import Vector
 from pipeline.statistics.resampling import segment_weights
 from pipeline.statistics.significance import Interval, holm, interval, paired_bootstrap

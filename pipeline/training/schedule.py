@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.core.params import AtLeastOne, NotNegative, Positive, Share, params
-from pipeline.core.seeds import generator
+from pipeline.core.shards import generator
 
 WINDOW_BATCHES = 64
 """Batches in a sorting window: enough for little padding, few compared with an epoch."""

@@ -1,4 +1,7 @@
-"""Shards: whole or absent, of the schema that was promised, and one sentence where they are not."""
+"""Shards: whole or absent, of the schema that was promised, and one sentence if they are not.
+
+Generators depend on the seed and every part of the scope, and on nothing else.
+"""
 
 import errno
 from pathlib import Path
@@ -9,7 +12,7 @@ import pytest
 
 from pipeline.core.errors import InputError, StorageError
 from pipeline.core.records import SEGMENTS
-from pipeline.core.shards import list_shards, read_folder, read_shard, shard_name, table_of, write_shard
+from pipeline.core.shards import generator, list_shards, read_folder, read_shard, shard_name, table_of, write_shard
 
 ROWS = [{"segment_id": f"1-{i}", "title": "T", "text": f"Sentence number {i}."} for i in range(200)]
 
@@ -61,3 +64,15 @@ def test_a_gap_between_shards_and_an_empty_folder_are_input_errors(tmp_path: Pat
     write_shard(tmp_path / shard_name(1), table_of(ROWS, SEGMENTS))
     with pytest.raises(InputError, match=r"expected part-00000\.parquet: 'part-00001\.parquet'"):
         list_shards(tmp_path)
+
+
+def test_same_scope_same_numbers_other_scope_others() -> None:
+    first = generator(1, "perturb", 3).integers(1_000_000, size=4).tolist()
+    assert generator(1, "perturb", 3).integers(1_000_000, size=4).tolist() == first
+    others = [
+        generator(2, "perturb", 3),
+        generator(1, "perturb", 4),
+        generator(1, "label", 3),
+        generator(1, "perturb3"),
+    ]
+    assert all(other.integers(1_000_000, size=4).tolist() != first for other in others)

@@ -16,8 +16,7 @@ from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.models import load_tokenizer
 from pipeline.core.params import from_mapping
 from pipeline.core.records import PAIRS
-from pipeline.core.seeds import generator
-from pipeline.core.shards import shard_name, table_of, write_shard
+from pipeline.core.shards import generator, shard_name, table_of, write_shard
 from pipeline.metric.checkpoint import Head, read_targets
 from pipeline.metric.tasks import Loss, Scaling
 from pipeline.pretrain.pretraining import PretrainParams, pretrain

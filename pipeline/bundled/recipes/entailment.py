@@ -15,7 +15,7 @@ from pipeline.bundled import encoder
 from pipeline.bundled.texts import CONJNLI, LABELS, Row, read_snli, read_tsv, read_wiki_split
 from pipeline.core.batches import pad, token_batches
 from pipeline.core.params import AtLeastOne, AtLeastZero, params
-from pipeline.core.seeds import generator
+from pipeline.core.shards import generator
 from pipeline.training.schedule import BatchPlan, Schedule
 
 MODELS = ("entailment",)

@@ -18,7 +18,7 @@ from pipeline.bundled.encoder import SPECIAL
 from pipeline.bundled.texts import CONJNLI, DUMP, read_dump, read_tsv, read_wiki_split, read_wikitext, sentences_of
 from pipeline.core.batches import pad, token_batches
 from pipeline.core.params import AtLeastOne, Share, params
-from pipeline.core.seeds import generator
+from pipeline.core.shards import generator
 from pipeline.training.schedule import BatchPlan, Schedule
 
 MODELS = ("mask-filler",)

@@ -15,7 +15,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.params import AtLeastOne, AtLeastZero, params
 from pipeline.core.records import Reason
 from pipeline.core.scripts import length
-from pipeline.core.seeds import generator
+from pipeline.core.shards import generator
 from pipeline.files.parallel import Draw, TextSource, check_sources
 from pipeline.files.tables import read_table, table_files
 from pipeline.perturb.pairs import Attempt, Made, Shard

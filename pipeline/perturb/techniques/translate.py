@@ -19,7 +19,7 @@ from pipeline.core.models import locate
 from pipeline.core.params import AtLeastOne, AtLeastZero, ModelName, params
 from pipeline.core.records import Reason
 from pipeline.core.scripts import length
-from pipeline.core.seeds import generator
+from pipeline.core.shards import generator
 from pipeline.files.parallel import Draw, TextSource, check_sources, parallel_sentences
 from pipeline.perturb.pairs import Attempt, Made, Shard, translated, unescaped
 from pipeline.teachers.translator import load_translator
