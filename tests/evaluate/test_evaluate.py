@@ -16,8 +16,8 @@ from pipeline.core.params import from_mapping
 from pipeline.core.records import AGREEMENT, PREDICTIONS, RATINGS
 from pipeline.core.shards import list_shards, read_rows, read_shard, shard_name, table_of, write_shard
 from pipeline.evaluate.evaluation import EvaluateParams, evaluate
-from pipeline.evaluate.metrics import bertscore, score_pairs
-from pipeline.evaluate.metrics.bertscore import layer_kendalls
+from pipeline.evaluate.metrics import embeddings, score_pairs
+from pipeline.evaluate.metrics.embeddings import layer_kendalls
 from pipeline.statistics.correlation import kendall, pearson
 
 WORDS = ["the", "old", "new", "river", "town", "bridge", "was", "built", "near", "closed", "in", "spring"]
@@ -89,7 +89,7 @@ def params(**changes: Any) -> EvaluateParams:
 def run(out: str, variants: list[str] = VARIANTS, layer: int | None = 1, **changes: Any) -> Path:
     # Absolute folders, because loaded models are remembered by path for the life of a process.
     model = str(Path.cwd() / "finetune" / "all")
-    sections = {"bertscore": bertscore.Params(model, layer)}
+    sections = {"bertscore": embeddings.Params(model, layer)}
     evaluate(params(**changes), sections, variants, Path("collect"), Path.cwd() / "finetune", Path(out))
     return Path(out)
 

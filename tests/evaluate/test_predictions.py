@@ -13,7 +13,7 @@ from pipeline.core.errors import ModelError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.evaluate.metrics import Level, Metric, Reads, Texts, known_metrics
-from pipeline.evaluate.metrics.bertscore import Encoder
+from pipeline.evaluate.metrics.embeddings import Encoder
 from pipeline.evaluate.predictions import (
     NO_NUMBER,
     SOURCELESS,

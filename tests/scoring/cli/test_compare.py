@@ -16,7 +16,7 @@ from tiny_filler import save_tiny_filler
 from pipeline.core.errors import ParamsError
 from pipeline.core.params import from_mapping
 from pipeline.evaluate.metrics import known_metrics
-from pipeline.evaluate.metrics.bertscore import Encoder
+from pipeline.evaluate.metrics.embeddings import Encoder
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.cli.compare import preferred, preferred_note, texts_of_system
 from pipeline.scoring.contenders import SystemScores, baseline_scores

@@ -1,11 +1,11 @@
-"""The earth mover's distance between tokens, by hand."""
+"""MoverScore: the earth mover's distance between tokens, by hand."""
 
 import math
 
 import pytest
 import torch
 
-from pipeline.evaluate.metrics.moverscore import distance
+from pipeline.evaluate.metrics.embeddings import distance
 from pipeline.teachers.matching import Matrix
 
 

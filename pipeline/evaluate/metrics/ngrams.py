@@ -1,14 +1,23 @@
-"""BLEU, chrF and TER by sacrebleu: of segments as the paper compares with (section 5.1, B.2), and of whole systems.
+"""Metrics that count words and n-grams: BLEU, chrF and TER by sacrebleu, ROUGE by rouge-score, METEOR by nltk.
 
-Of segments: `sentbleu`, `chrf++` (words beside characters) and `ter`, negated because it is an error rate. The paper's
-sentBLEU is that of Moses on Moses tokens. Ours is sacrebleu's (13a tokens, exponential smoothing, effective order),
-which everybody can repeat from its signature. Of systems: `bleu` and `chrf` (chrF2), sacrebleu's corpus scores.
-Ranges: BLEU and chrF 0 to 100, TER at most 0 (minus the edits per 100 words of the reference).
+sacrebleu scores segments, as the paper compares with (section 5.1, B.2), and whole systems. Of segments: `sentbleu`,
+`chrf++` (words beside characters) and `ter`, negated because it is an error rate. The paper's sentBLEU is that of Moses
+on Moses tokens. Ours is sacrebleu's (13a tokens, exponential smoothing, effective order), which everybody can repeat
+from its signature. Of systems: `bleu` and `chrf` (chrF2), sacrebleu's corpus scores. Ranges: BLEU and chrF 0 to 100,
+TER at most 0 (minus the edits per 100 words of the reference).
+
+ROUGE-2 and ROUGE-L: F of common bigrams, and of the longest common subsequence (Lin 2004). From 0 to 1. Texts are
+lower-cased, words are not stemmed. rouge-score knows Latin letters and digits only.
+
+METEOR (Banerjee and Lavie 2005): words and Porter stems that match, and how scattered they are. From 0 to 1. Synonyms
+are left out: they need WordNet, which no package brings along. Words are sacrebleu's 13a tokens.
 """
 
 import itertools
+import re
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 import numpy
@@ -97,10 +106,60 @@ def _of_systems(name: str, title: str, **declared: Any) -> Metric:
     return Metric(name, reads, score, signature, Level.SYSTEM, title=title, corpus=corpus, **declared)
 
 
+def _rouge(name: str, texts: Texts, settings: None, batch_tokens: int) -> numpy.ndarray:
+    """F of each candidate against its reference, float64 (n,); an empty candidate scores 0.
+
+    ROUGE-2 of "a b c d" and "a b c": bigrams ab, bc, cd and ab, bc; precision 1, recall 2/3, F 0.8.
+    """
+    from rouge_score.rouge_scorer import RougeScorer
+
+    scorer = RougeScorer([name], use_stemmer=False)
+    return numpy.array([scorer.score(z, c)[name].fmeasure for z, c in texts.pairs], dtype=numpy.float64)
+
+
+def _rouge_signature(name: str, settings: None) -> str:
+    return f"rouge-score {name} F, lower-cased, no stemming"
+
+
+def _has_letters(texts: Texts) -> bool:
+    """Whether most references hold a letter or digit that rouge-score knows."""
+    known = [re.search("[a-z0-9]", text.lower()) is not None for text in texts.reference]
+    return 2 * sum(known) >= len(known)
+
+
+def _of_rouge(name: str) -> Metric:
+    return Metric(name, PAIR, partial(_rouge, name), partial(_rouge_signature, name), can_read=_has_letters)
+
+
+class _NoSynonyms:
+    """Stands in for WordNet, which nltk expects."""
+
+    def synsets(self, word: str) -> list[object]:
+        return []
+
+
+def _meteor(texts: Texts, settings: None, batch_tokens: int) -> numpy.ndarray:
+    """METEOR of each candidate against its reference, float64 (n,); an empty candidate scores 0."""
+    from nltk.translate.meteor_score import single_meteor_score
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    words = Tokenizer13a()  # type: ignore[no-untyped-call]
+    found = [single_meteor_score(words(z).split(), words(c).split(), wordnet=_NoSynonyms()) for z, c in texts.pairs]
+    return numpy.array(found, dtype=numpy.float64)
+
+
+def _meteor_signature(settings: None) -> str:
+    """Library, tokens and what may match."""
+    return f"nltk {version('nltk')} METEOR, 13a tokens, lower-cased, exact and Porter stems, no synonyms"
+
+
 METRICS = (
     _of_segments("sentbleu", can_read=has_words),
     _of_segments("chrf++"),
     _of_segments("ter", can_read=has_words, title="TER", corpus=partial(CorpusScore, "ter")),
     _of_systems("bleu", "BLEU", can_read=has_words),
     _of_systems("chrf", "chrF2"),
+    Metric("meteor", PAIR, _meteor, _meteor_signature, can_read=has_words),
+    _of_rouge("rouge2"),
+    _of_rouge("rougeL"),
 )
