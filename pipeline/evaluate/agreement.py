@@ -24,7 +24,7 @@ from pipeline.evaluate.metrics import Row
 from pipeline.evaluate.predictions import systems_of
 from pipeline.statistics import correlation, resampling
 from pipeline.statistics.correlation import Vector
-from pipeline.statistics.significance import interval
+from pipeline.statistics.tests import interval
 
 CORRELATIONS = {
     "kendall": (correlation.kendall, resampling.weighted_kendall),

@@ -29,8 +29,7 @@ from pipeline.evaluate.agreement import (
 )
 from pipeline.evaluate.metrics import Row
 from pipeline.statistics.correlation import pearson
-from pipeline.statistics.metric_comparison import Paired, paired_permutation, williams
-from pipeline.statistics.significance import holm, interval, paired_bootstrap
+from pipeline.statistics.tests import Paired, holm, interval, paired_bootstrap, paired_permutation, williams
 
 WITHOUT_PRETRAINING = "without pre-training"
 BEST_BASELINE = "best baseline"

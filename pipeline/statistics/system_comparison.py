@@ -21,7 +21,7 @@ from pipeline.core.params import AtLeastOne, Between, NotNegative, params
 from pipeline.core.shards import generator
 from pipeline.statistics.correlation import Vector
 from pipeline.statistics.resampling import segment_weights
-from pipeline.statistics.significance import Interval, holm, interval, paired_bootstrap
+from pipeline.statistics.tests import Interval, holm, interval, paired_bootstrap
 
 BLOCK_NUMBERS = 4_000_000
 """Random numbers in memory at once; the size of the block changes no result."""

@@ -11,7 +11,7 @@ from pipeline.core.records import PREDICTIONS, SYSTEM_PREDICTIONS
 from pipeline.evaluate import agreement
 from pipeline.evaluate.agreement import Group, agreement_table, darr_rule, left_out, measure, systems_left_out
 from pipeline.evaluate.benchmark import Settings, as_records, compare
-from pipeline.statistics.significance import holm
+from pipeline.statistics.tests import holm
 
 
 def rated(number: int, pair: str | None, score: float, **changes: Any) -> dict[str, Any]:
