@@ -1,6 +1,10 @@
-"""Mask-filling: which words are masked, and how the text is put together."""
+"""Mask-filling: which words are masked, and how the text is put together.
+
+Filled pieces go back into the text: verbatim elsewhere, sensible spaces and capitals where filled.
+"""
 
 import dataclasses
+import itertools
 from collections import Counter
 
 import numpy
@@ -14,8 +18,8 @@ from pipeline.core.errors import ParamsError
 from pipeline.core.params import from_mapping
 from pipeline.core.records import Reason
 from pipeline.perturb.techniques import mask_fill as module
-from pipeline.perturb.techniques.mask_fill import MaskStyle, Params, draw_words
-from pipeline.teachers.mask_filler import load_filler
+from pipeline.perturb.techniques.mask_fill import MaskStyle, Params, draw_words, splice, usual_spelling
+from pipeline.teachers.mask_filler import Piece, load_filler
 
 RANDOM, SPAN = MaskStyle.RANDOM, MaskStyle.SPAN
 WORDS = ["The", "cat", "sat", "Zürich", "on", "12", "(red)", "dog's", "mat,", ".", "Ünï", "日本", "e.g.", "x-y"]
@@ -28,6 +32,14 @@ TEXTS = [
     "   ",
     "The dogs   ran on, on and on:  the birds sat in Paris, as ever, and the small red house was theirs.",
 ]
+TEXT = "The  old man's (big) dog, Rex, ran home."
+PIECES = [
+    Piece(piece, start, start + len(piece.removeprefix("##")))
+    for piece, start in [
+        ("the", 0), ("old", 5), ("man", 9), ("'", 12), ("s", 13), ("(", 15), ("big", 16), (")", 19), ("dog", 21),
+        (",", 24), ("re", 26), ("##x", 28), (",", 29), ("ran", 31), ("home", 35), (".", 39),
+    ]
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -211,3 +223,56 @@ def test_params_out_of_range_are_refused_by_name(params, key, value):
 def test_no_style_is_refused(params):
     with pytest.raises(ParamsError, match=r"perturb.mask_fill.styles: must name at least one"):
         from_mapping(dataclasses.asdict(params) | {"styles": []}, Params, "perturb.mask_fill")
+
+
+@pytest.mark.parametrize(
+    ("filled", "expected"),
+    [
+        ({}, TEXT),
+        ({1: "tall"}, "The  tall man's (big) dog, Rex, ran home."),
+        ({0: "a"}, "A  old man's (big) dog, Rex, ran home."),
+        ({2: "woman", 8: "cat"}, "The  old woman's (big) cat, Rex, ran home."),
+        ({6: "very", 7: "big"}, "The  old man's (very big dog, Rex, ran home."),
+        ({9: "and"}, "The  old man's (big) dog and Rex, ran home."),
+        ({13: ","}, "The  old man's (big) dog, Rex,, home."),
+        ({14: "walk", 15: "##ing"}, "The  old man's (big) dog, Rex, ran walking"),
+        ({8: "##s"}, "The  old man's (big)s, Rex, ran home."),
+        ({10: "re", 11: "##x"}, TEXT),
+        ({10: "re", 11: "##d"}, "The  old man's (big) dog, Red, ran home."),
+        ({10: "fi", 11: "##x"}, "The  old man's (big) dog, fix, ran home."),
+        ({10: "blue", 11: "bird"}, "The  old man's (big) dog, blue bird, ran home."),
+        ({10: "par", 11: "##is"}, "The  old man's (big) dog, Paris, ran home."),
+        ({0: "un", 1: "##usual"}, "Unusual man's (big) dog, Rex, ran home."),
+        ({0: "("}, "(old man's (big) dog, Rex, ran home."),
+    ],
+)
+def test_filled_pieces(filled, expected):
+    assert splice(TEXT, PIECES, filled, {"paris": "Paris"}) == expected
+
+
+def test_word_behind_an_opening_quote_is_capitalised():
+    pieces = [Piece('"', 0, 1), Piece("yes", 1, 4), Piece('"', 4, 5)]
+    assert splice('"Yes"', pieces, {1: "no"}, {}) == '"No"'
+
+
+def test_pieces_that_share_a_character_are_written_once():
+    pieces = [Piece("ᄒ", 0, 1), Piece("##ᅡ", 0, 1), Piece("##ᆫ", 0, 1), Piece("cat", 2, 5)]
+    assert splice("한 cat", pieces, {3: "dog"}, {}) == "한 dog"
+    assert splice("한 cat", pieces, {0: "a", 1: "##b", 2: "##c"}, {}) == "Abc cat"
+
+
+@given(st.text(max_size=30), st.data())
+def test_text_without_change_stays_verbatim(text, data):
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))))
+    pieces = [Piece(text[a:b].lower(), a, b) for a, b in itertools.pairwise(cuts)]
+    assert splice(text, pieces, {i: piece.piece for i, piece in enumerate(pieces)}, {}) == text
+
+
+def test_usual_spelling_counts_inside_sentences_only():
+    texts = ["Rome likes Cats.", "Dogs like cats in Rome and NATO.", "The NATO, the king and King Lear."]
+    assert usual_spelling(texts) == {"rome": "Rome", "nato": "NATO", "lear": "Lear"}
+
+
+def test_usual_spelling_needs_nearly_always_and_knows_function_words():
+    assert usual_spelling(["x " + "Art " * 8 + "art", "x US US US"]) == {}
+    assert usual_spelling(["x " + "Art " * 9 + "art"]) == {"art": "Art"}
