@@ -16,12 +16,13 @@ from pipeline.collect.corpus import (
     NO_TEXTS,
     OTHER_PAIR,
     Corpus,
+    FileIndex,
     Loaded,
     Rating,
     is_chosen,
+    open_parts,
 )
 from pipeline.core.errors import InputError
-from pipeline.files.index import FileIndex, open_parts
 from pipeline.files.lines import check_same_length, number, read_columns, read_lines, whole_number
 
 ABSENT = "NO REFERENCE AVAILABLE"

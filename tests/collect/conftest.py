@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.collect.corpus import Corpus, Split
-from pipeline.files.index import Part
+from pipeline.collect.corpus import Corpus, Part, Split
 
 
 @pytest.fixture

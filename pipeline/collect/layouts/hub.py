@@ -20,12 +20,12 @@ from pipeline.collect.corpus import (
     Corpus,
     Layout,
     Loaded,
+    Part,
     Rating,
     is_chosen,
 )
 from pipeline.core.errors import InputError
 from pipeline.files.fetch import local
-from pipeline.files.index import Part
 from pipeline.files.lines import number
 from pipeline.files.tables import Row, read_table, require_columns, table_files, text
 

@@ -19,13 +19,13 @@ from pipeline.collect.corpus import (
     Corpus,
     Layout,
     Loaded,
+    Part,
     Rating,
     is_chosen,
     number_on_scale,
 )
 from pipeline.core.errors import InputError
 from pipeline.files.fetch import local
-from pipeline.files.index import Part
 from pipeline.files.lines import STANDARD_INPUT
 from pipeline.files.tables import REFERENCES, Row, open_table, reference_texts, table_files, text
 

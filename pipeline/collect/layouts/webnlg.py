@@ -15,9 +15,18 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.collect.corpus import OTHER_PAIR, Corpus, Layout, Loaded, Rating, is_chosen, number_on_scale
+from pipeline.collect.corpus import (
+    OTHER_PAIR,
+    Corpus,
+    FileIndex,
+    Layout,
+    Loaded,
+    Rating,
+    is_chosen,
+    number_on_scale,
+    open_parts,
+)
 from pipeline.core.errors import InputError
-from pipeline.files.index import FileIndex, open_parts
 from pipeline.files.lines import check_same_length, number, read_lines
 from pipeline.files.tables import Row, read_table, text
 

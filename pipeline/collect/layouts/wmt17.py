@@ -19,10 +19,10 @@ from pipeline.collect.corpus import (
     Loaded,
     Rating,
     is_chosen,
+    open_parts,
 )
 from pipeline.collect.wmt_archives import PairTexts, check_texts, open_texts
 from pipeline.core.errors import InputError
-from pipeline.files.index import open_parts
 from pipeline.files.lines import number, read_columns
 
 LAYOUT = Layout()

@@ -6,9 +6,18 @@ whose source file is missing is taken without sources.
 
 from collections import Counter
 
-from pipeline.collect.corpus import ADEQUACY, OTHER_PAIR, Corpus, Layout, Loaded, Rating, is_chosen
+from pipeline.collect.corpus import (
+    ADEQUACY,
+    OTHER_PAIR,
+    Corpus,
+    FileIndex,
+    Layout,
+    Loaded,
+    Rating,
+    is_chosen,
+    open_parts,
+)
 from pipeline.core.errors import InputError
-from pipeline.files.index import FileIndex, open_parts
 from pipeline.files.lines import check_same_length, number, read_lines
 
 LAYOUT = Layout()

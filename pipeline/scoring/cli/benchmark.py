@@ -97,11 +97,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read_ratings(place: Path, scale: float | None, split: str) -> list[Row]:
     """Rows of `pipeline.core.records.RATINGS`: all of an own file, or those of `split` that collect wrote."""
-    from pipeline.collect.corpus import Corpus, Split
+    from pipeline.collect.corpus import Corpus, Part, Split
     from pipeline.collect.gather import cleaned, load
     from pipeline.core.records import RATINGS
     from pipeline.core.shards import read_rows
-    from pipeline.files.index import Part
     from pipeline.files.lines import STANDARD_INPUT
 
     if place.is_dir() and any(place.glob("part-*.parquet")):

@@ -10,10 +10,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from pipeline.collect.corpus import Corpus
+from pipeline.collect.corpus import Corpus, Part
 from pipeline.collect.layouts.hub import load
 from pipeline.core.errors import InputError
-from pipeline.files.index import Part
 
 Make = Callable[..., Corpus]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.collect.corpus import FileIndex, Part, open_parts
 from pipeline.core.errors import InputError
-from pipeline.files.index import FileIndex, Part, open_parts
 
 Write = Callable[[Path, str], Path]
 
