@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.scoring.windows import Window, windows
+from pipeline.scoring.chunks import Window, windows
 
 
 def fits(words: int):  # type: ignore[no-untyped-def]
