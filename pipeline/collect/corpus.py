@@ -1,4 +1,4 @@
-"""A corpus of human ratings: the section `collect` of params.yaml, its files, and the rows that its layout makes of them.
+"""A corpus of human ratings: the section `collect` of params.yaml, its files, and the rows that a layout makes of them.
 
 A layout is how a corpus lies on disk. Each is a module of `pipeline.collect.layouts`, found by its name (law 3), with
 
