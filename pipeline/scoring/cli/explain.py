@@ -8,18 +8,19 @@ Every word carries its attribution by integrated gradients (see `pipeline.scorin
 are orange, or negative. Of several references the one that scores highest is explained. If the checkpoint keeps its
 pre-training head, the signals that this head predicts stand beside the words: BLEU, ROUGE and BERTScore of the pair,
 its likelihood given a backtranslation, entailment, and whether it looks backtranslated or mask-filled. Fine-tuning has
-moved the encoder under that head since, so read them as hints.
+moved the encoder under that head since, so read them as hints. The checkpoint keeps the head in `heads.safetensors`;
+`targets.json` says which task each of its outputs belongs to.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.core.errors import ParamsError
+from pipeline.core.errors import ModelError, ParamsError
 from pipeline.scoring.arguments import (
     add_input_arguments,
     add_scorer_arguments,
@@ -32,13 +33,25 @@ from pipeline.scoring.inputs import Segment
 from pipeline.scoring.output import check_destinations, written
 
 if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    from pipeline.metric.tasks import Targets
     from pipeline.scoring.attribution import Baseline
     from pipeline.scoring.coloured_text import Panel
-    from pipeline.scoring.kept_head import Head
     from pipeline.scoring.scorer import BleurtScorer, Scored
 
 WORST = 5
 """Segments that are explained if none are named."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of pre-training: `weight` (columns, features), `bias` (columns,), and what its columns are."""
+
+    weight: "NDArray[numpy.float32]"
+    bias: "NDArray[numpy.float32]"
+    targets: "Targets"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,7 +129,6 @@ def explain(
 ) -> "list[Panel]":
     """A panel for each of the `chosen` segments, or for the `worst` lowest-scored ones, lowest first."""
     from pipeline.scoring.chunks import Pair
-    from pipeline.scoring.kept_head import load_head
 
     rows = range(len(segments)) if chosen is None else chosen
     pairs = (Pair(segments[row].references, segments[row].candidates[0], segments[row].source) for row in rows)
@@ -128,11 +140,10 @@ def explain(
 
 
 def _panel(
-    scorer: "BleurtScorer", row: int, segment: Segment, scored: "Scored", head: "Head | None", baseline: "Baseline"
+    scorer: "BleurtScorer", row: int, segment: Segment, scored: "Scored", head: Head | None, baseline: "Baseline"
 ) -> "Panel":
     from pipeline.scoring.attribution import attribute
     from pipeline.scoring.coloured_text import Panel
-    from pipeline.scoring.kept_head import predict_signals
     from pipeline.scoring.unusual_texts import clean, used_references
 
     candidate = clean(segment.candidates[0])
@@ -144,6 +155,40 @@ def _panel(
     signals = predict_signals(scorer, head, *pair) if head else {}
     notes = tuple(_notes(scorer, scored, len(references), best, against[best]))
     return Panel(row + 1, *pair, scored.score, found, signals, notes)
+
+
+def load_head(folder: Path) -> Head | None:
+    """The head that the checkpoint in `folder` keeps; None if it keeps none, a ModelError if it is damaged."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from pipeline.metric.checkpoint import HEADS, TARGETS, read_targets
+
+    if not (folder / HEADS).exists() or not (folder / TARGETS).exists():
+        return None
+    targets = read_targets(folder)
+    try:
+        weights = load_file(folder / HEADS)
+        name = "classifier.out_proj" if "classifier.out_proj.weight" in weights else "classifier"  # as head_of
+        weight, bias = (weights[f"{name}.{part}"].float().numpy() for part in ("weight", "bias"))
+    except (OSError, SafetensorError, KeyError) as error:
+        raise ModelError(f"{folder / HEADS}: holds no pre-training head that {TARGETS} describes.") from error
+    if not len(weight) == len(bias) == len(targets.columns):
+        raise ModelError(f"{folder / HEADS}: holds no pre-training head that {TARGETS} describes.")
+    return Head(weight, bias, targets)
+
+
+def predict_signals(scorer: "BleurtScorer", head: Head, reference: str, candidate: str) -> dict[str, dict[str, float]]:
+    """What `head` predicts of one pair, signal -> column -> value; it reads what the last layer of the model reads."""
+    from pipeline.metric.pairs import encode_pairs
+    from pipeline.metric.prediction import Replicas
+    from pipeline.metric.tasks import named_signals
+
+    encoded = encode_pairs(scorer.tokenizer, [reference], [candidate], scorer.max_tokens)
+    (read,) = Replicas(scorer.model, precision="float32").head_inputs(encoded, scorer.batch_tokens)
+    if head.weight.shape[1] != len(read):
+        raise ModelError(f"{scorer.checkpoint}: the kept head reads {head.weight.shape[1]} features, not {len(read)}.")
+    return named_signals((head.weight @ read + head.bias).tolist(), head.targets)
 
 
 def _output_number(scorer: "BleurtScorer") -> int:

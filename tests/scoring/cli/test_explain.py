@@ -18,7 +18,7 @@ from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.models import load_tokenizer
 from pipeline.metric.checkpoint import HEADS, TARGETS, Head, save_targets
 from pipeline.metric.tasks import Loss, Scaling, Targets, tasks_of
-from pipeline.scoring import coloured_text, kept_head
+from pipeline.scoring import coloured_text
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.attribution import MAX_STEPS, TOLERANCE, Attribution, Baseline, Word, attribute
 from pipeline.scoring.cli import explain
@@ -109,9 +109,9 @@ def with_head(checkpoint: Path, tmp_path: Path) -> Path:
 
 def test_the_kept_head_predicts_in_the_signals_units(with_head: Path) -> None:
     scorer = BleurtScorer(with_head, device="cpu")
-    head = kept_head.load_head(with_head)
+    head = explain.load_head(with_head)
     assert head is not None
-    found = kept_head.predict_signals(scorer, head, REFERENCE, CANDIDATE)
+    found = explain.predict_signals(scorer, head, REFERENCE, CANDIDATE)
     score = scorer.score([REFERENCE], [CANDIDATE])[0]
     assert found["bleu"]["bleu"] == pytest.approx(2 * score + 1, abs=1e-4)
     assert found["flag"] == {"flag_backtranslation": pytest.approx(0.5), "flag_mask_fill": pytest.approx(0.5)}
@@ -120,13 +120,13 @@ def test_the_kept_head_predicts_in_the_signals_units(with_head: Path) -> None:
 def test_a_checkpoint_without_a_head_has_no_signals_and_a_damaged_one_is_named(
     checkpoint: Path, with_head: Path
 ) -> None:
-    assert kept_head.load_head(checkpoint) is None
+    assert explain.load_head(checkpoint) is None
     save_targets(with_head, Targets(tasks_of({"bleu": ["bleu"]}, {"bleu": Loss.JOINT}), Scaling((0.0,), (1.0,))))
     with pytest.raises(ModelError, match=r"heads\.safetensors: holds no pre-training head that targets\.json"):
-        kept_head.load_head(with_head)
+        explain.load_head(with_head)
     (with_head / TARGETS).write_text('{"columns": ["bleu"], "mean": [0.0], "deviation": [1.0]}')
     with pytest.raises(ModelError, match=r"targets\.json: names no tasks"):
-        kept_head.load_head(with_head)
+        explain.load_head(with_head)
 
 
 EVIL = "<script>alert(1)</script> \x1b[2Jdone & done"
@@ -240,7 +240,7 @@ def test_the_shown_score_is_that_of_the_command_score(new_checkpoint: NewCheckpo
 
 def test_the_kept_head_of_a_roberta_like_checkpoint_is_its_projection(with_head: Path) -> None:
     weights = {f"classifier.out_proj.{name[11:]}": value for name, value in load_file(with_head / HEADS).items()}
-    kept = kept_head.load_head(with_head)
+    kept = explain.load_head(with_head)
     save_file(weights | {"classifier.dense.weight": torch.zeros(2, 2)}, with_head / HEADS)
-    found = kept_head.load_head(with_head)
+    found = explain.load_head(with_head)
     assert found is not None and kept is not None and numpy.array_equal(found.weight, kept.weight)
