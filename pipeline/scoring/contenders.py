@@ -29,7 +29,7 @@ from pipeline.evaluate.metrics import (
     sections_of,
     settings_of,
 )
-from pipeline.scoring.arguments import at_least_one
+from pipeline.scoring.inputs import at_least_one
 from pipeline.statistics.system_comparison import Settings, randomise, randomise_corpus
 
 BATCH_TOKENS = 8192

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pipeline.core.errors import ParamsError
-from pipeline.scoring.arguments import one_of
+from pipeline.scoring.inputs import one_of
 
 WIDTH = 4
 """Digits behind the decimal point in tables."""

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.core import runtime
 from pipeline.core.errors import BleurtError, ParamsError
-from pipeline.scoring.arguments import add_checkpoint, at_least_one
+from pipeline.scoring.inputs import add_checkpoint, at_least_one
 
 if TYPE_CHECKING:
     from pipeline.scoring.costs import Sizes

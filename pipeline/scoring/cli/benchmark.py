@@ -29,7 +29,6 @@ from pipeline.evaluate.benchmark import Findings, Settings, as_records, benchmar
 from pipeline.evaluate.metrics import Level, Metric, known_metrics, settings_of
 from pipeline.evaluate.predictions import predict_rows
 from pipeline.scoring import output
-from pipeline.scoring.arguments import at_least_one
 from pipeline.scoring.contenders import (
     BATCH_TOKENS,
     add_encoder_arguments,
@@ -38,6 +37,7 @@ from pipeline.scoring.contenders import (
     params_file,
     settled_for,
 )
+from pipeline.scoring.inputs import at_least_one
 from pipeline.scoring.output import Format
 
 Row = dict[str, Any]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ModelError, ParamsError
 from pipeline.scoring import output
-from pipeline.scoring.arguments import add_checkpoint
+from pipeline.scoring.inputs import add_checkpoint
 from pipeline.scoring.output import Format
 
 if TYPE_CHECKING:

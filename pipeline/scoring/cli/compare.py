@@ -29,13 +29,6 @@ from pipeline.core.params import from_mapping
 from pipeline.evaluate.benchmark import as_records
 from pipeline.evaluate.metrics import Texts, known_metrics
 from pipeline.scoring import output
-from pipeline.scoring.arguments import (
-    add_input_arguments,
-    add_scorer_arguments,
-    at_least_one,
-    scorer_of,
-    segments_of,
-)
 from pipeline.scoring.coloured_text import plain
 from pipeline.scoring.contenders import (
     SystemScores,
@@ -44,7 +37,14 @@ from pipeline.scoring.contenders import (
     metric_name,
     settled_for,
 )
-from pipeline.scoring.inputs import Segment
+from pipeline.scoring.inputs import (
+    Segment,
+    add_input_arguments,
+    add_scorer_arguments,
+    at_least_one,
+    scorer_of,
+    segments_of,
+)
 from pipeline.scoring.output import Format
 from pipeline.scoring.unusual_texts import clean
 from pipeline.statistics.system_comparison import METHOD, Difference, Outcome, Settings, compare_scores, most_changed

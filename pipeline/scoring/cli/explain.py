@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.core.errors import ModelError, ParamsError
-from pipeline.scoring.arguments import (
+from pipeline.scoring.inputs import (
+    Segment,
     add_input_arguments,
     add_scorer_arguments,
     at_least_one,
@@ -29,7 +30,6 @@ from pipeline.scoring.arguments import (
     scorer_of,
     segments_of,
 )
-from pipeline.scoring.inputs import Segment
 from pipeline.scoring.output import check_destinations, written
 
 if TYPE_CHECKING:

@@ -21,14 +21,14 @@ from typing import IO, TYPE_CHECKING
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.scoring import output
-from pipeline.scoring.arguments import (
+from pipeline.scoring.inputs import (
+    Segments,
     add_input_arguments,
     add_scorer_arguments,
     input_files,
     scorer_of,
     segments_of,
 )
-from pipeline.scoring.inputs import Segments
 from pipeline.scoring.output import Format, as_json, check_destinations, written
 
 if TYPE_CHECKING:

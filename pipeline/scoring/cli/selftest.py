@@ -21,7 +21,7 @@ import numpy
 
 from pipeline.core.errors import ModelError
 from pipeline.core.work import write_json
-from pipeline.scoring.arguments import add_checkpoint
+from pipeline.scoring.inputs import add_checkpoint
 
 if TYPE_CHECKING:
     from pipeline.scoring.scorer import BleurtScorer
