@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from pipeline.bundled.parallel import Example, SentencePair, encode, pieces_for
 from pipeline.bundled.recipes import translator
 from pipeline.bundled.recipes.translator import (
     Cycle,
@@ -20,6 +19,7 @@ from pipeline.bundled.recipes.translator import (
     size_of,
     train_cycle,
 )
+from pipeline.bundled.texts import Example, SentencePair, encode, pieces_for
 from pipeline.core.closure import ROOT
 from pipeline.core.params import load_params
 

@@ -15,7 +15,7 @@ import sacrebleu
 import torch
 from transformers import MarianConfig, MarianMTModel
 
-from pipeline.bundled.parallel import LANGUAGES, Example, SentencePair, encode, pieces_for, read_flores, read_parallel
+from pipeline.bundled.texts import LANGUAGES, Example, SentencePair, encode, pieces_for, read_flores, read_parallel
 from pipeline.core import runtime
 from pipeline.core.batches import pad
 from pipeline.core.params import AtLeastOne, AtLeastZero, Positive, Share, ShareBelowOne, params
