@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.collect.corpus import LAYOUTS, CollectParams, Corpus, Loaded, Rating
-from pipeline.collect.drift import skew
 from pipeline.collect.splits import (
     TEST,
     TRAIN,
@@ -23,6 +22,7 @@ from pipeline.collect.splits import (
     drop_leaks,
     entries_of,
     hold_out_validation,
+    skew,
 )
 from pipeline.core import registry, work
 from pipeline.core.errors import InputError

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pipeline.collect.corpus import CollectParams, Corpus, DriftParams, Split
-from pipeline.collect.drift import DRIFT
 from pipeline.collect.gather import EMPTY, TOO_LONG, collect
-from pipeline.collect.splits import LEAK, normalised
+from pipeline.collect.splits import DRIFT, LEAK, normalised
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import list_shards, read_rows
