@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.params import from_mapping
-from pipeline.grade.paraphrases import ParaphraseParams, paraphrased
+from pipeline.grade.grading import ParaphraseParams, paraphrased
 
 
 def paraphrase_params(*paths: Path, longest: int = 1) -> ParaphraseParams:
