@@ -17,9 +17,8 @@ from pipeline.core.params import AtLeastOne, load_params, params
 from pipeline.core.runtime import run_main
 from pipeline.core.work import write_json
 from pipeline.report.content import calibration_points, page_content
-from pipeline.report.cost import run_page
 from pipeline.report.export import metrics, write_plots, write_text
-from pipeline.report.gather import Folders, gather
+from pipeline.report.gather import Folders, gather, run_page
 from pipeline.report.page import render
 from pipeline.report.samples import signal_histograms
 from pipeline.report.views import benchmarks, corpora_of, headline

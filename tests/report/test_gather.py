@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from tiny_outputs import Checker, make
 
-from pipeline.report.cost import Cost, costs
-from pipeline.report.gather import Folders
+from pipeline.report.gather import Cost, Folders, costs
 
 
 def note(root: Path, out: Path, **facts: float | str) -> None:
@@ -28,7 +27,7 @@ def test_what_the_run_took_stands_beside_the_results_and_not_in_them(
         )
         machine = {"processor": processor, "packages": {"torch": "9.9.9"}}
         monkeypatch.setattr("pipeline.core.runtime.record", lambda machine=machine: machine)
-        monkeypatch.setattr("pipeline.report.cost.commit", lambda processor=processor: f"commit of {processor}")
+        monkeypatch.setattr("pipeline.report.gather.commit", lambda processor=processor: f"commit of {processor}")
         make(full)
         out = {file.relative_to(full): file.read_bytes() for file in (full / "reports").rglob("*") if file.is_file()}
         page = out.pop(Path("reports/run.html")).decode()
