@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.collect.corpus import CollectParams
-from pipeline.core import registry
+from pipeline.core import modules
 from pipeline.core.params import load_names, load_params, part_names
 from pipeline.evaluate.evaluation import EvaluateParams
 from pipeline.evaluate.metrics import known_metrics, load_sections, sections_of
@@ -39,6 +39,6 @@ def load_all_params(file: Path) -> dict[str, Any]:
         ("pipeline.label.signals", "label", load_names(file, "signals")),
     ):
         for name in members:
-            module = registry.load(package, name, section)
+            module = modules.load(package, name, section)
             found[f"{section}.{name}"] = load_params(file, f"{section}.{name}", module.Params)
     return found

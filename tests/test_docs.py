@@ -12,8 +12,8 @@ from dvc.utils.hydra import apply_overrides
 from ruamel.yaml import YAML
 from stage_params import load_all_params
 
-from pipeline.core import registry
-from pipeline.core.closure import ROOT
+from pipeline.core import modules
+from pipeline.core.modules import ROOT
 from pipeline.scoring.__main__ import main
 
 FILES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -162,12 +162,12 @@ def test_paths_in_code_exist(page: str) -> None:
 def test_the_page_of_members_names_every_folder_of_them() -> None:
     for kind in ("label.signals", "perturb.techniques", "evaluate.metrics", "collect.layouts", "scoring.cli"):
         assert f"`pipeline/{kind.replace('.', '/')}/`" in PAGES["pipeline.md"]
-        assert registry.names(f"pipeline.{kind}")
+        assert modules.names(f"pipeline.{kind}")
 
 
 def test_the_layouts_that_the_page_names_are_those_that_there_are() -> None:
     _, _, named = PAGES["data.md"].partition("Layouts, one module each")
-    assert set(registry.names("pipeline.collect.layouts")) <= set(re.findall(r"`(\w+)`", named.split("\n\n")[0]))
+    assert set(modules.names("pipeline.collect.layouts")) <= set(re.findall(r"`(\w+)`", named.split("\n\n")[0]))
 
 
 def test_the_corpus_to_copy_is_one_that_collect_takes(tmp_path: Path) -> None:

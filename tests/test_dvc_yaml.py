@@ -8,8 +8,8 @@ import pytest
 from dvc.utils.hydra import apply_overrides
 from ruamel.yaml import YAML
 
-from pipeline.core import registry
-from pipeline.core.closure import ROOT, import_closure
+from pipeline.core import modules
+from pipeline.core.modules import ROOT, import_closure
 from pipeline.core.params import MODELS
 from pipeline.core.params import STAGES as SECTIONS
 
@@ -18,7 +18,7 @@ DOCUMENT = YAML(typ="safe").load(DVC_TEXT)
 PARAMS_TEXT = (ROOT / "params.yaml").read_text(encoding="utf-8")
 PARAMS = YAML(typ="safe").load(PARAMS_TEXT)
 STAGES = {name: stage.get("do", stage) for name, stage in DOCUMENT["stages"].items()}
-SIGNALS = registry.names("pipeline.label.signals")
+SIGNALS = modules.names("pipeline.label.signals")
 ELSEWHERE = {"pretrain": ["signals"], "evaluate": ["variants"]}
 OF_MODELS = {"perturb": [MODELS], "pretrain": [f"{MODELS}.encoder"], "evaluate": [f"{MODELS}.encoder"]}
 

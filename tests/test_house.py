@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.closure import ROOT, imported_modules
+from pipeline.core.modules import ROOT, imported_modules
 from pipeline.core.params import STAGES
 
 FLOORS = (

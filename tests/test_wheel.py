@@ -5,7 +5,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from pipeline.core.closure import ROOT
+from pipeline.core.modules import ROOT
 
 
 def test_a_source_distribution_holds_the_metric(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from pipeline.core import registry, work
-from pipeline.core.closure import code_fingerprint
+from pipeline.core import modules, work
 from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.modules import code_fingerprint
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 
@@ -51,12 +51,12 @@ def recipe_of(model: str) -> tuple[str, Recipe]:
     >>> recipe_of("translator-en-x")[0]
     'translator'
     """
-    for name in registry.names(RECIPES):
+    for name in modules.names(RECIPES):
         if f"{model}-".startswith(f"{name.replace('_', '-')}-"):
-            recipe = cast(Recipe, registry.load(RECIPES, name, "recipe"))
+            recipe = cast(Recipe, modules.load(RECIPES, name, "recipe"))
             if model in recipe.MODELS:
                 return name, recipe
-    known = [model for recipe in registry.load_all(RECIPES).values() for model in recipe.MODELS]
+    known = [model for recipe in modules.load_all(RECIPES).values() for model in recipe.MODELS]
     raise ParamsError(f"recipe: must be one of {', '.join([*known, SCORES])}, not {model!r}.")
 
 
@@ -81,8 +81,8 @@ def state_folder(model: str, module: str, params: Any, inputs: Sequence[Path]) -
 def score(params_file: Path, data: Path, models: Path, out: Path) -> None:
     """Score the models in the folder `models` by all recipes; writes and prints the file `out`."""
     found: dict[str, Any] = {}
-    for name in registry.names(RECIPES):
-        recipe = cast(Recipe, registry.load(RECIPES, name, "recipe"))
+    for name in modules.names(RECIPES):
+        recipe = cast(Recipe, modules.load(RECIPES, name, "recipe"))
         _inputs(recipe, data)
         found |= recipe.scores(load_params(params_file, f"bundled.{name}", recipe.Params), data, models)
     work.write_json(out, found)

@@ -20,7 +20,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.core import registry
+from pipeline.core import modules
 from pipeline.core.errors import InputError
 from pipeline.core.params import AtLeastOne, NotNegative, Positive, ShareBelowOne, params
 from pipeline.files.fetch import is_archive, local
@@ -110,17 +110,17 @@ class Corpus:
                 raise ValueError(f"{key}: must not be empty")
         if (self.split in DIVIDED) != (self.test_fraction is not None):
             raise ValueError(f"test_fraction: belongs to split {', '.join(DIVIDED)}, and only to these")
-        known = registry.names(LAYOUTS)
+        known = modules.names(LAYOUTS)
         if self.layout not in known:
             raise ValueError(f"layout: must be one of {', '.join(known)}, not {self.layout!r}")
-        self._fits_its_layout(registry.load(LAYOUTS, self.layout, "layout").LAYOUT)
+        self._fits_its_layout(modules.load(LAYOUTS, self.layout, "layout").LAYOUT)
         return self
 
     def _fits_its_layout(self, layout: Layout) -> None:
         if self.years and not layout.years:
             raise ValueError(f"years: must be empty, layout {self.layout} holds a single one")
         if self.split is Split.BY_SYSTEM and not layout.by_system:
-            able = [name for name, module in registry.load_all(LAYOUTS).items() if module.LAYOUT.by_system]
+            able = [name for name, module in modules.load_all(LAYOUTS).items() if module.LAYOUT.by_system]
             raise ValueError(f"split: by_system is for layouts {', '.join(able)}, which name a system in every row")
         if self.scale is not None and not layout.raw:
             raise ValueError(f"scale: must be null, ratings of layout {self.layout} are standardised")

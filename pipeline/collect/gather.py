@@ -24,7 +24,7 @@ from pipeline.collect.splits import (
     hold_out_validation,
     skew,
 )
-from pipeline.core import registry, work
+from pipeline.core import modules, work
 from pipeline.core.errors import InputError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
@@ -37,7 +37,7 @@ _REFERENCE = re.compile("&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);")
 
 def load(corpus: Corpus) -> Loaded:
     """The ratings of `corpus`, read by the module of its layout."""
-    loaded: Loaded = registry.load(LAYOUTS, corpus.layout, "layout").load(corpus)
+    loaded: Loaded = modules.load(LAYOUTS, corpus.layout, "layout").load(corpus)
     return loaded
 
 

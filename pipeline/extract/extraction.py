@@ -22,7 +22,7 @@ import pyarrow
 import pyarrow.parquet
 from pydantic import model_validator
 
-from pipeline.core import closure, work
+from pipeline.core import modules, work
 from pipeline.core.errors import InputError
 from pipeline.core.params import AtLeastOne, params
 from pipeline.core.records import SEGMENTS
@@ -139,7 +139,7 @@ def rank(sentence: str, key: bytes) -> int:
 
 
 def _fingerprint(params: ExtractParams, dumps: Sequence[Path]) -> str:
-    parts = [repr(asdict(params)), closure.code_fingerprint(MODULE), *map(work.file_hash, dumps)]
+    parts = [repr(asdict(params)), modules.code_fingerprint(MODULE), *map(work.file_hash, dumps)]
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:24]
 
 

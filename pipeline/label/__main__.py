@@ -7,8 +7,8 @@ import argparse
 import functools
 from pathlib import Path
 
-from pipeline.core import registry
-from pipeline.core.closure import code_fingerprint
+from pipeline.core import modules
+from pipeline.core.modules import code_fingerprint
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 from pipeline.core.shards import list_shards
@@ -20,7 +20,7 @@ def main() -> None:
     """Parse the command line and label every shard."""
     parser = argparse.ArgumentParser(description="Label pairs with one pre-training signal.")
     parser.add_argument("--params", type=Path, required=True, help="params.yaml; its section is label.<signal>")
-    parser.add_argument("--signal", choices=registry.names(SIGNALS), required=True)
+    parser.add_argument("--signal", choices=modules.names(SIGNALS), required=True)
     parser.add_argument("--pairs", type=Path, required=True, help="folder of pair shards, from perturb")
     parser.add_argument("--out", type=Path, required=True, help="folder for the signal's shards")
     arguments = parser.parse_args()

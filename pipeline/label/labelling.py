@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 import numpy
 import pyarrow
 
-from pipeline.core import registry
+from pipeline.core import modules
 from pipeline.core.records import PAIRS
 from pipeline.core.shards import read_shard
 from pipeline.core.work import Outcome
@@ -37,7 +37,7 @@ class Signal(Protocol):
 
 def load_signal(name: str) -> Signal:
     """The module of the signal `name`; a ParamsError if there is none."""
-    return cast(Signal, registry.load(SIGNALS, name, "signals"))
+    return cast(Signal, modules.load(SIGNALS, name, "signals"))
 
 
 def label_schema(signal: Signal) -> pyarrow.Schema:

@@ -8,8 +8,8 @@ One shard of pairs for each shard of segments. What is done to the segments stan
 import argparse
 from pathlib import Path
 
-from pipeline.core.closure import code_fingerprint
 from pipeline.core.errors import InputError
+from pipeline.core.modules import code_fingerprint
 from pipeline.core.params import load_params, part_names
 from pipeline.core.runtime import run_main
 from pipeline.core.shards import list_shards

@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 
 import numpy
 
-from pipeline.core import registry
+from pipeline.core import modules
 from pipeline.core.params import params
 from pipeline.core.records import PAIRS, SEGMENTS, Reason
 from pipeline.core.shards import generator, read_shard, table_of
@@ -123,7 +123,7 @@ class Plan:
 
 def load_technique(name: str, key: str = "perturb") -> Technique:
     """The module of the technique `name`. If there is none, a ParamsError that begins with `key` lists them."""
-    return cast(Technique, registry.load(TECHNIQUES, name, key))
+    return cast(Technique, modules.load(TECHNIQUES, name, key))
 
 
 class Pairs:

@@ -21,7 +21,7 @@ from datasets.arrow_writer import ArrowWriter
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from pipeline.core import closure, work
+from pipeline.core import modules, work
 from pipeline.core.errors import InputError
 from pipeline.core.records import PAIRS
 from pipeline.core.shards import list_shards, read_shard, replacing
@@ -112,7 +112,7 @@ def _mapped(dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase) -> Ma
 
 
 def _fingerprint(pairs: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> str:
-    code = closure.code_fingerprint(encode_pairs.__module__)
+    code = modules.code_fingerprint(encode_pairs.__module__)
     parts: Sequence[object] = [code, tokenizer.backend_tokenizer.to_str(), max_tokens, work.file_hash(pairs)]
     return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:24]
 

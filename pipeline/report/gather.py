@@ -15,8 +15,8 @@ from typing import Any
 import pandas
 
 from pipeline.core import runtime
-from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.modules import ROOT
 from pipeline.core.params import MODELS, STAGES, load_key, load_models, load_names
 from pipeline.core.records import AGREEMENT, NO_PAIR, PREDICTIONS, RATINGS
 from pipeline.core.shards import read_folder

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.core import registry
+from pipeline.core import modules
 from pipeline.core.errors import BleurtError
 from pipeline.scoring import cli
 
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def summaries() -> dict[str, str]:
     """Subcommand -> what it does, from the first line of its module, which is not imported for that."""
     found = {}
-    for name in registry.names(cli.__name__):
+    for name in modules.names(cli.__name__):
         with Path(cli.__path__[0], f"{name}.py").open(encoding="utf-8") as lines:
             summary = re.match(rf'"""`bleurt {name}`: (.+?)\.?("""|$)', lines.readline())
         if summary is not None:

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy
 
-from pipeline.core.closure import ROOT
 from pipeline.core.errors import ParamsError
+from pipeline.core.modules import ROOT
 from pipeline.core.records import TRAINED
 from pipeline.evaluate.metrics import (
     Level,

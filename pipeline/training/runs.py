@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from dvclive.live import Live
 
-from pipeline.core import closure, runtime, work
+from pipeline.core import modules, runtime, work
 from pipeline.training.loop import History, fit, process_group
 from pipeline.training.schedule import Schedule
 
@@ -25,7 +25,7 @@ def state_folder(stage: str, name: str, inputs: Sequence[Path], *settings: objec
     Another input, another setting (any object, by its `repr`) or another line of code that the stage can run means
     another folder, so that a run never goes on from a state that is not its own.
     """
-    code = closure.code_fingerprint(f"pipeline.{stage}.__main__")
+    code = modules.code_fingerprint(f"pipeline.{stage}.__main__")
     parts = [*map(repr, settings), code, name, *map(work.file_hash, inputs)]
     digest = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:24]
     return work.WORK / stage / f"{name}-{digest}"

@@ -19,15 +19,15 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from pipeline.bundled.__main__ import recipe_of, state_folder
 from pipeline.bundled.texts import CONJNLI, DUMP, LABELS
-from pipeline.core import registry
-from pipeline.core.closure import ROOT, import_closure
+from pipeline.core import modules
 from pipeline.core.errors import ParamsError
 from pipeline.core.models import load, load_config
+from pipeline.core.modules import ROOT, import_closure
 from pipeline.core.params import load_params
 from pipeline.teachers.translator import Translator
 
 STAGES = YAML(typ="safe").load((ROOT / "models/bundled/dvc.yaml").read_text(encoding="utf-8"))["stages"]
-RECIPES = registry.names("pipeline.bundled.recipes")
+RECIPES = modules.names("pipeline.bundled.recipes")
 
 TRANSLATOR: dict[str, Any] = {
     "vocabulary": 38, "width": 16, "feed_forward": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1,
@@ -182,7 +182,7 @@ def test_a_stage_depends_on_the_files_that_only_recipes_have(name: str) -> None:
 
 
 def recipe_of_name(name: str) -> Any:
-    return registry.load("pipeline.bundled.recipes", name, "recipe")
+    return modules.load("pipeline.bundled.recipes", name, "recipe")
 
 
 def test_an_unknown_model_is_refused_by_the_names_of_those_that_exist() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.core.closure import ROOT
+from pipeline.core.modules import ROOT
 from pipeline.scoring import BleurtScorer
 from pipeline.scoring.cli.challenge import ITEMS, Tally, checkpoint_score, pairwise_accuracy, read_items
 from pipeline.scoring.cli.selftest import check

@@ -20,7 +20,7 @@ from pipeline.bundled.recipes.translator import (
     train_cycle,
 )
 from pipeline.bundled.texts import Example, SentencePair, encode, pieces_for
-from pipeline.core.closure import ROOT
+from pipeline.core.modules import ROOT
 from pipeline.core.params import load_params
 
 MARK, END = 5000, 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.closure import ROOT
+from pipeline.core.modules import ROOT
 
 PARAMS = """
 profile: demo

@@ -14,8 +14,8 @@ from pipeline.collect.corpus import CollectParams, Corpus, Split
 from pipeline.collect.gather import collect, load
 from pipeline.collect.layouts.webnlg import ASPECTS
 from pipeline.collect.splits import LEAK, SAME_TEXT, drop_leaks, entries_of, hold_out_groups, hold_out_validation
-from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.modules import ROOT
 from pipeline.core.params import from_mapping, load_params
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import read_rows

@@ -13,8 +13,8 @@ from ruamel.yaml import YAML
 from scipy import stats
 from tiny_filler import save_tiny_filler
 
-from pipeline.core.closure import ROOT
 from pipeline.core.models import load_tokenizer
+from pipeline.core.modules import ROOT
 from pipeline.core.records import AGREEMENT, PREDICTIONS, RATINGS, SYSTEM_PREDICTIONS
 from pipeline.core.shards import read_rows, shard_name, table_of, write_shard
 from pipeline.metric.checkpoint import Head, new_metric, save_metric

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ModelError, ParamsError
+from pipeline.core.modules import ROOT
 from pipeline.core.records import PAIRS
 from pipeline.core.shards import list_shards, read_folder, shard_name, table_of, write_shard
 from pipeline.core.work import fingerprint

@@ -9,16 +9,16 @@ import pyarrow.parquet
 import pytest
 from ruamel.yaml import YAML
 
-from pipeline.core import registry
-from pipeline.core.closure import ROOT, import_closure
+from pipeline.core import modules
 from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.modules import ROOT, import_closure
 from pipeline.core.params import load_key, load_params
 from pipeline.core.records import PAIRS
 from pipeline.core.shards import table_of, write_shard
 from pipeline.label.labelling import SIGNALS, label_schema, label_shard, load_signal
 from pipeline.label.signals import bertscore, bleu, entailment, flag, rouge
 
-NAMES = registry.names(SIGNALS)
+NAMES = modules.names(SIGNALS)
 
 ROWS = [
     ("the old town .", "the old town .", "backtranslate"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from pipeline.core.closure import ROOT
+from pipeline.core.modules import ROOT
 from pipeline.core.records import PAIRS
 from pipeline.core.shards import shard_name, table_of, write_shard
 

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from tiny_project import ROOT, run
 
-from pipeline.core.closure import import_closure
 from pipeline.core.errors import ParamsError
+from pipeline.core.modules import import_closure, load_all, names
 from pipeline.core.params import part_names
 from pipeline.core.records import PAIRS, SEGMENTS
-from pipeline.core.registry import load_all, names
 from pipeline.core.shards import read_rows, shard_name, table_of, write_shard
 from pipeline.perturb.__main__ import make_job
 from pipeline.perturb.pairs import TECHNIQUES

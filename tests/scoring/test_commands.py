@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.closure import ROOT
+from pipeline.core.modules import ROOT
 from pipeline.scoring.__main__ import summaries
 
 TOY = '''"""`bleurt greet`: greet somebody.

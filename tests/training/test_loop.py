@@ -12,8 +12,8 @@ from typing import IO
 import pytest
 import torch
 
-from pipeline.core.closure import ROOT
 from pipeline.core.errors import BleurtError, ParamsError, StorageError
+from pipeline.core.modules import ROOT
 from pipeline.core.params import from_mapping
 from pipeline.training.loop import Group, fit, update
 from pipeline.training.schedule import Schedule

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core import closure, runtime, work
+from pipeline.core import modules, runtime, work
 from pipeline.training.loop import History
 from pipeline.training.runs import note_training, state_folder, write_training
 
@@ -20,15 +20,15 @@ def test_a_state_is_found_again_only_by_the_same_run(tmp_path: Path, monkeypatch
     file.write_text("two")
     others.append(state_folder("pretrain", "all", [file], {"steps": 2}))
     file.write_text("one")
-    monkeypatch.setattr(closure, "code_fingerprint", lambda module: f"another line of {module}")
+    monkeypatch.setattr(modules, "code_fingerprint", lambda module: f"another line of {module}")
     others.append(state_folder("pretrain", "all", [file], {"steps": 2}))
     assert len({first, *others}) == 6
 
 
 @pytest.mark.parametrize("stage", ["pretrain", "finetune"])
 def test_the_code_of_a_state_is_the_stages_own_and_that_of_the_libraries_it_runs(stage: str) -> None:
-    files = {str(file.relative_to(closure.ROOT)) for file in closure.import_closure(f"pipeline.{stage}.__main__")}
-    own = {str(file.relative_to(closure.ROOT)) for file in (closure.ROOT / "pipeline" / stage).glob("[a-z]*.py")}
+    files = {str(file.relative_to(modules.ROOT)) for file in modules.import_closure(f"pipeline.{stage}.__main__")}
+    own = {str(file.relative_to(modules.ROOT)) for file in (modules.ROOT / "pipeline" / stage).glob("[a-z]*.py")}
     assert own and own < files
     assert {"pipeline/training/loop.py", "pipeline/metric/pairs.py", "pipeline/core/batches.py"} < files
 

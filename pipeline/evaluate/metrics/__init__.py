@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy
 
-from pipeline.core import registry
+from pipeline.core import modules
 from pipeline.core.params import load_params
 
 Row = dict[str, Any]
@@ -136,8 +136,7 @@ class Metric:
 
 def known_metrics() -> dict[str, Metric]:
     """Every metric of this folder by its name."""
-    modules = registry.load_all(__name__)
-    metrics = [metric for module in modules.values() for metric in module.METRICS]
+    metrics = [metric for module in modules.load_all(__name__).values() for metric in module.METRICS]
     found = {metric.name: metric for metric in metrics}
     assert len(found) == len(metrics), f"two metrics have one name: {sorted(metric.name for metric in metrics)}"
     return found

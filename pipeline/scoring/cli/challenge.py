@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ModelError, ParamsError
+from pipeline.core.modules import ROOT
 from pipeline.scoring import output
 from pipeline.scoring.inputs import add_checkpoint
 from pipeline.scoring.output import Format

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.collect.corpus import LAYOUTS, Layout
-from pipeline.core import registry
-from pipeline.core.closure import ROOT
+from pipeline.core import modules
+from pipeline.core.modules import ROOT
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import read_rows
 
@@ -57,7 +57,7 @@ collect:
 
 
 def test_every_layout_says_what_params_may_say_of_it() -> None:
-    found = registry.load_all(LAYOUTS)
+    found = modules.load_all(LAYOUTS)
     assert set(found) >= {"hub", "own", "webnlg", "wmt17", "wmt18", "wmt19", "wmt_daseg"}
     assert all(isinstance(module.LAYOUT, Layout) and callable(module.load) for module in found.values())
 

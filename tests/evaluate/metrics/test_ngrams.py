@@ -8,7 +8,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from pipeline.core.closure import ROOT
+from pipeline.core.modules import ROOT
 from pipeline.core.params import load_key
 from pipeline.evaluate.metrics import Level, Texts, known_metrics, score_pairs, texts_of
 

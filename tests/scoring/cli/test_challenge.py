@@ -12,9 +12,9 @@ import pytest
 from tiny_filler import save_tiny_filler
 
 from pipeline.collect.splits import normalised
-from pipeline.core.closure import ROOT
 from pipeline.core.errors import InputError, ModelError
 from pipeline.core.models import load_tokenizer
+from pipeline.core.modules import ROOT
 from pipeline.evaluate.metrics import score_pairs
 from pipeline.metric.checkpoint import Head, new_metric, save_metric
 from pipeline.metric.prediction import predict

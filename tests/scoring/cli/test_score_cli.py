@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pytest import approx
 
-from pipeline.core.closure import ROOT
+from pipeline.core.modules import ROOT
 from pipeline.scoring import chunks
 from pipeline.scoring.__main__ import main, summaries
 from pipeline.scoring.scorer import BleurtScorer

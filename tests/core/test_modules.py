@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core import closure
+from pipeline.core import modules
 
 
 @pytest.fixture
@@ -16,24 +16,24 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "b.py").write_text("def later():\n    from pipeline.c import value\n    return value\n")
     (folder / "c.py").write_text("value = 1\n")
     (folder / "d.py").write_text("value = 2\n")
-    monkeypatch.setattr(closure, "ROOT", tmp_path)
-    closure.import_closure.cache_clear()
-    closure.code_fingerprint.cache_clear()
+    monkeypatch.setattr(modules, "ROOT", tmp_path)
+    modules.import_closure.cache_clear()
+    modules.code_fingerprint.cache_clear()
     yield folder
-    closure.import_closure.cache_clear()
-    closure.code_fingerprint.cache_clear()
+    modules.import_closure.cache_clear()
+    modules.code_fingerprint.cache_clear()
 
 
 def test_imports_are_followed_also_inside_functions(code: Path) -> None:
-    assert [file.name for file in closure.import_closure("pipeline.a")] == ["a.py", "b.py", "c.py"]
-    assert [file.name for file in closure.import_closure("pipeline.d")] == ["d.py"]
+    assert [file.name for file in modules.import_closure("pipeline.a")] == ["a.py", "b.py", "c.py"]
+    assert [file.name for file in modules.import_closure("pipeline.d")] == ["d.py"]
 
 
 def test_fingerprint_changes_with_any_module_of_the_closure_and_no_other(code: Path) -> None:
-    before = closure.code_fingerprint("pipeline.a")
+    before = modules.code_fingerprint("pipeline.a")
     (code / "d.py").write_text("value = 3\n")
-    closure.code_fingerprint.cache_clear()
-    assert closure.code_fingerprint("pipeline.a") == before
+    modules.code_fingerprint.cache_clear()
+    assert modules.code_fingerprint("pipeline.a") == before
     (code / "c.py").write_text("value = 4\n")
-    closure.code_fingerprint.cache_clear()
-    assert closure.code_fingerprint("pipeline.a") != before
+    modules.code_fingerprint.cache_clear()
+    assert modules.code_fingerprint("pipeline.a") != before
