@@ -129,7 +129,7 @@ NO_CODE = {"trust_remote_code": False}
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Errors alone and no progress bars inside; what was set before holds again afterwards."""
+    """Inside, transformers prints only errors and no progress bars; afterwards it prints what it printed before."""
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -197,7 +197,7 @@ def usable_tokens(config: Any, tokenizer: Any) -> int:
 
 
 def check_max_tokens(key: str, max_tokens: int, config: Any, tokenizer: Any) -> None:
-    """A ParamsError naming `key` where pairs of `max_tokens` are too long for the model or leave no room for words."""
+    """A ParamsError that names `key` if `max_tokens` is too much for the model, or leaves no room for words."""
     longest, shortest = usable_tokens(config, tokenizer), tokenizer.num_special_tokens_to_add(pair=True) + 2
     if not shortest <= max_tokens <= longest:
         raise ParamsError(f"{key}: must lie between {shortest} and {longest} for this model, not {max_tokens}.")

@@ -1,4 +1,4 @@
-"""Fixed schemas of every intermediate (law 3): names, types, nullability; units and meaning beside each field."""
+"""Fixed schemas of every intermediate (law 4): names, types, nullability; units and meaning beside each field."""
 
 import enum
 
@@ -26,10 +26,10 @@ PAIRS = pyarrow.schema(
         _field("reference", _text),  # z
         _field("candidate", _text),  # z~
         _field("technique", _text),  # what made the candidate, such as "mask_fill"; word dropping keeps its parent's
-        _field("pivot", _text, True),  # language code, such as "fr", where backtranslated
-        _field("mask_style", _text, True),  # "random" or "span" where mask-filled
+        _field("pivot", _text, True),  # language code, such as "fr"; null if not backtranslated
+        _field("mask_style", _text, True),  # "random" or "span"; null if not mask-filled
         _field("masks", _int, True),  # number of masks filled
-        _field("dropped_words", _int),  # 0 where no words were dropped
+        _field("dropped_words", _int),  # 0 if no words were dropped
         _field("parent_id", _text, True),  # pair_id of the pair that words were dropped from
     ]
 )
@@ -55,12 +55,12 @@ RATINGS = pyarrow.schema(
         _field("candidate", _text),  # may be empty: a void prediction
         _field("source", _text, True),
         _field("language_pair", _text, True),  # "de-en"
-        _field("system", _text, True),  # "a+b" where several systems gave the same output
+        _field("system", _text, True),  # "a+b" if several systems gave the same output
         _field("segment", _text, True),  # with the reference: the segment inside corpus and language pair
-        _field("year", _int, True),  # of the WMT campaign; null where the corpus is none
+        _field("year", _int, True),  # of the WMT campaign; null if the corpus is no campaign
         _field("raw", pyarrow.float64(), True),  # the judges' own scale, 0-100 in WMT, higher is better
         _field("z", pyarrow.float64(), True),  # standardised by judge
-        _field("score", pyarrow.float64()),  # the training target: z where known, else raw divided by its scale
+        _field("score", pyarrow.float64()),  # the training target: z if it is known, else raw divided by its scale
         # What else the corpus says of the candidate: name of a metric -> its score, higher is better (TER is negated).
         _field("published", pyarrow.map_(_text, pyarrow.float64()), True),
     ]

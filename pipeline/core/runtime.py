@@ -1,7 +1,7 @@
-"""The engine: workers, device, threads, versions. It comes from the environment and changes no result (law 5).
+"""The engine: workers, device, threads, versions. It comes from the environment and changes no result (law 6).
 
-BLEURT_WORKERS  worker processes for shards (default: one a GPU where shards compute on GPUs, else one a core)
-BLEURT_DEVICE   "cpu", "cuda", "cuda:1", "mps" (default: cuda where there is one); of several GPUs, "cuda" gives each
+BLEURT_WORKERS  worker processes for shards (default: one a GPU if the shards compute on GPUs, else one a core)
+BLEURT_DEVICE   "cpu", "cuda", "cuda:1", "mps" (default: cuda if there is a GPU); of several GPUs, "cuda" gives each
                 worker and each process of torchrun its own
 BLEURT_ENGINE   "local" (default) or "ray": a Ray cluster that already exists, by RAY_ADDRESS
 """
@@ -54,7 +54,7 @@ def engine() -> str:
 
 
 def device() -> str:
-    """Name of the torch device to compute on: BLEURT_DEVICE, else cuda where there is one, else cpu.
+    """Name of the torch device to compute on: BLEURT_DEVICE, else cuda if there is a GPU, else cpu.
 
     Inside a worker, or a process of torchrun, "cuda" becomes that process's own GPU, such as "cuda:1". A device that
     torch does not know, or that this machine lacks, is a ParamsError.
@@ -92,9 +92,9 @@ def _own_gpu() -> int | None:
 
 
 def precision(*, training: bool = False) -> str:
-    """ "bf16" where the hardware computes in it, else "float32".
+    """ "bf16" if the hardware computes in it, else "float32".
 
-    A GPU uses it always. A CPU with bf16 instructions (AVX512-BF16, AMX) uses it in `training` alone, where it nearly
+    A GPU uses it always. A CPU with bf16 instructions (AVX512-BF16, AMX) uses it only in `training`, where it nearly
     doubles the speed; scores on a CPU stay in float32, so that they do not depend on what shares their batch.
     """
     import torch
@@ -107,7 +107,7 @@ def precision(*, training: bool = False) -> str:
 
 
 def autocast(*, training: bool = False) -> contextlib.AbstractContextManager[Any]:
-    """Autocast to bf16 where that is the `precision`, nothing elsewhere."""
+    """Autocast to bf16 if that is the `precision`; else nothing changes."""
     import torch
 
     if precision(training=training) == "float32":
@@ -143,7 +143,7 @@ def peak_memory_bytes() -> int:
 
 
 def run_main(main: Callable[[], None]) -> None:
-    """Run a stage's `main`; a BleurtError becomes one sentence on standard error and exit code 2 (law 7).
+    """Run a stage's `main`; a BleurtError becomes one sentence on standard error and exit code 2 (law 8).
 
     A stage that succeeds adds a line to TIMES: the folder that it made, and what that cost.
     """

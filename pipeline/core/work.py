@@ -1,8 +1,8 @@
-"""Runs a stage shard by shard, resumably and in parallel (law 4).
+"""Runs a stage shard by shard, resumably and in parallel (law 5).
 
 A finished shard lies under `.work/<stage>/` under a name derived from its inputs, its parameters and the stage's code.
 A run that was killed finds it there; when all shards are done they are moved into the stage's output, which therefore
-is the same whether the run was killed or not. Counts of rows travel the same way (law 6).
+is the same whether the run was killed or not. Counts of rows travel the same way (law 7).
 """
 
 import concurrent.futures
@@ -134,7 +134,7 @@ def _on_processes(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any
 
 
 def _start_worker(numbers: Any) -> None:
-    """In a worker: take a number, which picks its GPU, and end with the stage, not beside its next run."""
+    """In a worker: take a number, which picks its GPU; end when the stage ends, so that no worker outlives it."""
     os.environ[runtime.WORKER] = str(numbers.get())
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -147,7 +147,7 @@ def _start_worker(numbers: Any) -> None:
 
 
 def _on_ray(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
-    """Tasks on a Ray cluster, run in this process's folder, with a GPU each where this process has one."""
+    """Tasks on a Ray cluster, run in this process's folder, with a GPU for each if this process has one."""
     try:
         import ray
     except ImportError as error:
@@ -209,7 +209,7 @@ def _publish(folder: Path, names: Sequence[str], out: Path) -> dict[str, Any]:
 
 
 def _place(source: Path, file: Path) -> None:
-    """Put `source` at `file` without a second copy of its bytes, where the file system has links."""
+    """Put `source` at `file` without a second copy of its bytes if the file system has links."""
     with replacing(file) as temporary:
         try:
             os.link(source, temporary)
@@ -218,7 +218,7 @@ def _place(source: Path, file: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove `folder` at once, by a rename: a kill on the way leaves rubbish behind, never half of the folder."""
+    """Remove `folder` at once, by a rename: a kill on the way may leave a hidden copy behind, but never half of the folder."""
     doomed = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(doomed, ignore_errors=True)
     with contextlib.suppress(OSError):
