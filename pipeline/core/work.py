@@ -218,7 +218,7 @@ def _place(source: Path, file: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove `folder` at once, by a rename: a kill on the way may leave a hidden copy behind, but never half of the folder."""
+    """Remove `folder` at once, by a rename: a kill on the way may leave a hidden copy, never half of the folder."""
     doomed = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(doomed, ignore_errors=True)
     with contextlib.suppress(OSError):
