@@ -226,7 +226,7 @@ def language_token(vocabulary: dict[str, int], language: str, folder: Path) -> s
 
 
 class _Converter(ctranslate2.converters.TransformersConverter):  # type: ignore[misc]
-    """CTranslate2's converter, which here reads safetensors only (law 9)."""
+    """CTranslate2's converter, which here reads safetensors only."""
 
     def load_model(self, model_class: Any, model_name_or_path: str, **kwargs: Any) -> Any:
         return load(model_class, Path(model_name_or_path), **kwargs)

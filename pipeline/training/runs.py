@@ -80,7 +80,7 @@ def note_training(out: Path, seconds: float) -> None:
 
 
 def write_counts(out: Path, rows_in: int, dropped: Mapping[str, int]) -> None:
-    """Write `out/counts.json`: rows read, rows used, and those dropped by reason (law 7)."""
+    """Write `out/counts.json`: rows read, rows used, and those dropped by reason."""
     rows_out = rows_in - sum(dropped.values())
     work.write_json(out / "counts.json", {"rows_in": rows_in, "rows_out": rows_out, "dropped": dict(dropped)})
 
