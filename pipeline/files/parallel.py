@@ -61,7 +61,7 @@ class Draw(Generic[T]):
         return cls([usable[i] for i in order], lost + Counter({Reason.NOT_DRAWN.value: len(usable) - len(order)}))
 
     def part(self, index: int, count: int) -> Self:
-        """The part of shard `index` of `count`: every `count`-th row. Only the first shard's part has the counts of `lost`.
+        """The part of shard `index` of `count`: every `count`-th row. Only the first part has the counts of `lost`.
 
         >>> Draw("abcde", Counter()).part(1, 3).rows
         'be'

@@ -44,7 +44,7 @@ def check_device(name: str) -> str:
     """`name` if torch can use it here ("cpu", "cuda", "cuda:1", "mps"), else a ParamsError."""
     try:
         if torch.device(name).type not in BATCH_TOKENS:
-            raise ParamsError(f"device: {name!r} is none of {', '.join(BATCH_TOKENS)}.")
+            raise ParamsError(f"device: {name!r} must be one of {', '.join(BATCH_TOKENS)}.")
         torch.empty(1, device=name)
     except (RuntimeError, AssertionError, TypeError) as error:
         raise ParamsError(f"device: {name!r} is not a device that torch finds on this machine.") from error
@@ -151,7 +151,7 @@ def _batches(
 def _in_place(
     count: int, batches: Sequence[Sequence[int]], shares: Iterable[Sequence[NDArray[numpy.float32]]]
 ) -> NDArray[numpy.float32]:
-    """The values of `batches`, which come in `shares`, as one array (count, values); NaN in rows that are in no batch."""
+    """The values of `batches`, which come in `shares`, as one array (count, values); NaN if no batch has the row."""
     found = numpy.full((count, 1), numpy.nan, dtype=numpy.float32)
     values = (value for share in shares for value in share)
     for number, (batch, value) in enumerate(zip(batches, values, strict=True)):

@@ -89,7 +89,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Made:
-    """What a technique made: its attempts in order, and counts of the rows of its sources that it did not try, by reason."""
+    """What a technique made: its attempts in order, and by reason the number of rows that it did not try."""
 
     attempts: Sequence[Attempt]
     lost: Counter[str] = field(default_factory=Counter)

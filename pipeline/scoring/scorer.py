@@ -7,7 +7,7 @@
 bleurt|checkpoint:3f1c…|output:adequacy|version:0.2.0|precision:float32|max_tokens:128|references:max|long:cut|edges:1
 
 Pairs are scored in chunks: each distinct pair once, in batches of similar length under a budget of tokens. Meanwhile
-the next chunk is tokenised. Several threads may use one scorer. `pipeline.scoring.unusual_texts` says what becomes of
+the next chunk is tokenised. Several threads may use one scorer. `pipeline.scoring.unusual_texts` says what happens to
 unusual texts, `pipeline.scoring.calibration` what a score means.
 """
 

@@ -31,7 +31,7 @@ def _baseline(value: Any) -> Any:
 
 
 Baseline = Annotated[tuple[float, float, float] | str | None, BeforeValidator(_baseline)]
-"""The values of unrelated pairs: precision, recall and F1; or the language of bert-score's own table of them; or null."""
+"""The values of unrelated pairs: precision, recall and F1; or the language of bert-score's table of them; or null."""
 
 
 @params

@@ -1,4 +1,4 @@
-"""`bleurt challenge`: count how often a metric prefers the better of two candidates, where everyone knows it.
+"""`bleurt challenge`: count how often a metric prefers the candidate that everyone knows to be better.
 
   bleurt challenge --checkpoint models/finetune/all
 
@@ -30,7 +30,7 @@ ALL = "all"
 
 BATCH_TOKENS = 8192
 WIDTH = 1
-"""Digits behind the decimal point of a percentage, unless --width says otherwise."""
+"""Digits after the decimal point of a percentage, unless --width says otherwise."""
 
 Score = Callable[[Sequence[str], Sequence[str]], "Sequence[float] | numpy.ndarray"]
 """References and candidates (pairs,) -> scores (pairs,), higher is better."""
