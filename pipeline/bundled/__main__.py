@@ -103,9 +103,10 @@ def main() -> None:
     parser.add_argument("recipe", help=f"the model to make, such as mask-filler; or {SCORES}")
     parser.add_argument("--params", type=Path, required=True, help="params.yaml; its section is bundled.<recipe>")
     parser.add_argument("--data", type=Path, required=True, help="folder of real data (layout in docs/data.md)")
-    parser.add_argument("--models", type=Path, default=Path("models/bundled"), help=f"for {SCORES}: the folder of the
-    models") parser.add_argument("--out", type=Path, required=True, help=f"folder of the model; for {SCORES} a JSON
-    file") arguments = parser.parse_args() if arguments.recipe == SCORES:
+    parser.add_argument("--models", type=Path, default=Path("models/bundled"), help=f"for {SCORES}: their folder")
+    parser.add_argument("--out", type=Path, required=True, help=f"folder of the model; for {SCORES} a JSON file")
+    arguments = parser.parse_args()
+    if arguments.recipe == SCORES:
         score(arguments.params, arguments.data, arguments.models, arguments.out)
     else:
         make(arguments.recipe, arguments.params, arguments.data, arguments.out)

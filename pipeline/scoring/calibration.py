@@ -1,4 +1,4 @@
-"""What a raw score means: where it stands among human-rated translations, and how certain a difference of two scores is.
+"""What a raw score means: its place among human-rated translations, and how certain a difference of two scores is.
 
 `bleurt calibrate` makes `calibration.json`, in a checkpoint's folder, from rated rows, usually the checkpoint's
 validation ratings:

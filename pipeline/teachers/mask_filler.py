@@ -107,7 +107,7 @@ class MaskFiller:
         return found
 
     def _search(self, batch: list[Masked], beam_width: int) -> list[list[list[int]]]:
-        """Beam search over `batch`, whose texts are sorted by falling number of masks: the first `active` have one left."""
+        """Beam search over `batch`, whose texts are sorted by masks, most first: the first `active` have one left."""
         ids = pad([text.ids for text in batch], self.tokenizer.pad_token_id)[:, None].to(self.device)  # (S, 1, T)
         attention = pad([[1] * len(text.ids) for text in batch], 0).to(self.device)  # (S, T)
         positions = pad([text.positions for text in batch], 0).to(self.device)  # (S, masks)

@@ -105,7 +105,7 @@ def fit(
     log: Callable[[int, dict[str, float]], None] | None = None,
     group: Group = Group(0, 1),
 ) -> History:
-    """Train `model` in place; it ends with the weights that `evaluate` scored highest, or with the last weights if there is no `evaluate`.
+    """Train `model` in place. It ends with the weights of the highest `evaluate`; without `evaluate`, with the last.
 
     `loss(model, rows)` is the mean loss of `rows`. `rows_at(step)` gives the rows of a step. `log(step, point)` is
     called at every evaluation, and again for those before a kill. A score that is not finite is never the best. A loss

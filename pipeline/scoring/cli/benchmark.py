@@ -59,8 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--resamples", type=at_least_one, default=1000, metavar="N", help="of the bootstrap (default 1000)")
     add("--permutations", type=at_least_one, default=1000, metavar="N", help="of the paired tests (default 1000)")
     add("--confidence", type=float, default=0.95, metavar="P", help="of the intervals (default 0.95)")
-    add("--darr_gap", type=float, default=25.0, metavar="N", help="least difference, in points of 100, that counts
-    (default 25)")
+    add("--darr_gap", type=float, default=25.0, metavar="N", help="least difference that counts, of 100 (default 25)")
     add("--seed", type=int, default=1, metavar="N", help="of resamples and permutations (default 1)")
     output.add_arguments(parser)
 

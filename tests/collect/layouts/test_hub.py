@@ -147,6 +147,7 @@ def test_a_name_that_the_hub_does_not_know_is_one_sentence(corpus: Make, monkeyp
     def unknown(*_: object, **__: object) -> None:
         raise datasets.exceptions.DatasetNotFoundError("Dataset 'owner/rating' doesn't exist on the Hub.")
 
-    monkeypatch.setattr("datasets.load_dataset_builder", unknown) with pytest.raises(InputError, match=r"^owner/rating:
-    is neither a local path nor a data set or revision of the hub\.$"):
+    monkeypatch.setattr("datasets.load_dataset_builder", unknown)
+    expected = r"^owner/rating: is neither a local path nor a data set or revision of the hub\.$"
+    with pytest.raises(InputError, match=expected):
         load(corpus("hub", Path("owner/rating")))
