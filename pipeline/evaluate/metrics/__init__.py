@@ -111,15 +111,18 @@ def _reads_everything(texts: Texts) -> bool:
 class Metric:
     """What a metric declares.
 
-    `name`: as in params.yaml and in all tables. `reads`: which texts it needs. `level`: what it scores. `score(texts,
-    settings, batch_tokens)`: float64, higher is better: (segments,), or (segments, outputs) if it has `aspects`; a
-    metric of the level SYSTEM gives one number, shape (), for the segments of one system. `settings` are those of its
-    `section`, None if it has none; `batch_tokens` may change speed and memory only. `signature(settings)`: what a
-    reader needs to get the same scores. `can_read(texts)`: whether it finds words in this writing; if it finds none,
-    its scores would all be alike, and it is left out. `title`: its name in `bleurt compare`. `corpus`: how it scores a
-    system there, if not by the mean over the segments. `aspects`: what each of several outputs judges. `apart`: whether
-    the rows of each corpus and language pair are scored by themselves, because scores depend on the rows beside them
-    (IDF).
+    `name`: as in params.yaml and in all tables. `reads`: which texts it needs. `level`: what it scores.
+
+    `score(texts, settings, batch_tokens)`: float64, higher is better: (segments,), or (segments, outputs) if it has
+    `aspects`; a metric of the level SYSTEM gives one number, shape (), for the segments of one system. `settings` are
+    those of its `section`, None if it has none; `batch_tokens` may change speed and memory only.
+
+    `signature(settings)`: what a reader needs to get the same scores. `can_read(texts)`: whether it finds words in this
+    writing; if it finds none, its scores would all be alike, and it is left out.
+
+    `title`: its name in `bleurt compare`. `corpus`: how it scores a system there, if not by the mean over the segments.
+    `aspects`: what each of several outputs judges. `apart`: whether the rows of each corpus and language pair are
+    scored by themselves, because scores depend on the rows beside them (IDF).
     """
 
     name: str
