@@ -1,16 +1,16 @@
 """Make one bundled model: `python -m pipeline.bundled mask-filler --params params.yaml --data data/real --out OUT`.
 
-models/bundled/dvc.yaml runs it once for each model, and at last `python -m pipeline.bundled scores ...`, which scores
-them all as they are stored, for their cards. Training keeps its state under .work/bundled: a run that was killed goes
-on where it was, and starts anew if its data, its params or its code have changed.
+models/bundled/dvc.yaml runs it once for each model, and at the end `python -m pipeline.bundled scores ...`, which
+scores all stored models for their cards. Training keeps its state under .work/bundled: a run that was killed continues
+where it stopped. It starts again from the beginning if its data, its params or its code have changed.
 
 A recipe is a module `pipeline.bundled.recipes.NAME` with
   Params                                 its section `bundled.NAME` of params.yaml, a class made by `params`
   MODELS                                 the models that it makes: NAME, or NAME-... (with "-" for "_")
   INPUTS                                 the folders inside the data that it reads
-  make(model, params, data, work, out)   trains `model`, or goes on from `work`, and writes it to the folder `out`
-  scores(params, data, models)           name of a test set -> scores of its models, which lie in the folder `models`
-Nothing lists the recipes: such a file, its values in params.yaml, its stage and its test add one.
+  make(model, params, data, work, out)   trains `model`, or continues from `work`, and writes it to the folder `out`
+  scores(params, data, models)           name of a test set -> scores of its models in the folder `models`
+There is no list of recipes. To add one, add its module, its values in params.yaml, its stage and its test.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def recipe_of(model: str) -> tuple[str, Recipe]:
 
 
 def make(model: str, params_file: Path, data: Path, out: Path) -> None:
-    """Train `model`, or go on with it, and put its files into `out`, beside the card that lies there."""
+    """Train `model`, or continue its training, and put its files into `out`, beside the card that is there."""
     name, recipe = recipe_of(model)
     params = load_params(params_file, f"bundled.{name}", recipe.Params)
     state = state_folder(model, f"{RECIPES}.{name}", params, _inputs(recipe, data))
@@ -72,7 +72,7 @@ def make(model: str, params_file: Path, data: Path, out: Path) -> None:
 
 
 def state_folder(model: str, module: str, params: Any, inputs: Sequence[Path]) -> Path:
-    """Where the training of `model` keeps its state; another one if params, code or the bytes of `inputs` change."""
+    """Folder of the training state of `model`; a change of params, code or the bytes of `inputs` gives another one."""
     parts = [repr(params), code_fingerprint(module), *map(work.file_hash, inputs)]
     digest = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:16]
     return work.WORK / "bundled" / f"{model}-{digest}"
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("recipe", help=f"the model to make, such as mask-filler; or {SCORES}")
     parser.add_argument("--params", type=Path, required=True, help="params.yaml; its section is bundled.<recipe>")
     parser.add_argument("--data", type=Path, required=True, help="folder of real data (layout in docs/data.md)")
-    parser.add_argument("--models", type=Path, default=Path("models/bundled"), help=f"for {SCORES}: where they lie")
+    parser.add_argument("--models", type=Path, default=Path("models/bundled"), help=f"for {SCORES}: their folder")
     parser.add_argument("--out", type=Path, required=True, help=f"folder of the model; for {SCORES} a JSON file")
     arguments = parser.parse_args()
     if arguments.recipe == SCORES:

@@ -1,8 +1,9 @@
 """The packaged MiniLM as a start for small models: its vocabulary cut to a corpus, a fresh head, a run of `fit`.
 
-Half of its 22.7 M parameters are the embeddings of 30,522 word pieces. Kept are special tokens, every single character
-of printable ASCII and Latin-1 (by itself and as a continuation), and the pieces that a corpus uses most. A word whose
-piece is gone is spelled with shorter ones, so that no word becomes unknown, except in scripts that are not Latin.
+Half of its 22.7 M parameters are the embeddings of 30,522 word pieces. The cut keeps the special tokens, every single
+character of printable ASCII and Latin-1 (by itself and as a continuation), and the pieces that a corpus uses most. A
+word whose piece is gone is spelled with shorter pieces, so that no word becomes unknown, except in scripts that are not
+Latin.
 """
 
 import json
@@ -50,7 +51,7 @@ def start_model(
 def choose_pieces(tokenizer: BertTokenizerFast, corpus: Iterable[str], size: int) -> list[str]:
     """`size` pieces in the order of the full vocabulary: special ones, characters, and the most frequent in `corpus`.
 
-    More than `size` only if the special ones and the characters alone are more.
+    The result has more than `size` pieces only if the special ones and the characters are already more.
     """
     counts: Counter[str] = Counter()
     for text in corpus:

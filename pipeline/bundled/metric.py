@@ -3,7 +3,7 @@
     python -m pipeline.bundled.metric --checkpoint models/finetune/all --ratings data/collect --out OUT
 
 If there are several checkpoints, trained from the same start, their weights are averaged first (Wortsman et al. 2022).
-The encoder's matrices are stored in half precision, the small rest is not. All rated pairs are scored before and after.
+Only the encoder's matrices are stored in half precision. All rated pairs are scored before and after.
 If a score moves by more than 1e-3, nothing is stored. For the metric that is shipped, OUT is models/bundled/metric.
 This is no recipe of models/bundled/dvc.yaml: its checkpoints are chosen by hand, among runs of the other pipeline.
 """
@@ -78,7 +78,7 @@ def _halved(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _set_dtype(file: Path) -> None:
-    """Say in the config that the model computes in single precision; else it would be loaded in half."""
+    """Say in the config that the model computes in single precision; otherwise it would be loaded in half."""
     config = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps({**config, "dtype": "float32"}, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 

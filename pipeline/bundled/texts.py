@@ -201,7 +201,7 @@ class Example:
 def encode(
     tokenizer: MarianTokenizer, pairs: Sequence[SentencePair], into_english: bool, max_pieces: int
 ) -> list[Example]:
-    """Every pair of which both sides fit into `max_pieces`, in the order of `pairs`."""
+    """Every pair whose two sides both fit into `max_pieces`, in the order of `pairs`."""
     english = _ids(tokenizer, [p.english for p in pairs])
     foreign = _ids(tokenizer, [p.foreign for p in pairs])
     examples = []

@@ -1,11 +1,11 @@
 """A corpus of human ratings: the section `collect` of params.yaml, its files, and the rows that a layout makes of them.
 
-A layout is how a corpus lies on disk. Each is a module of `pipeline.collect.layouts`, found by its name (law 3), with
+A layout is how a corpus is stored. Each is a module of `pipeline.collect.layouts`, found by its name, with
 
-- `LAYOUT`, a `Layout`: what params.yaml may say of a corpus in this layout;
+- `LAYOUT`, a `Layout`: what params.yaml may say about a corpus in this layout;
 - `load(corpus: Corpus) -> Loaded`: its ratings, in an order that is the same at every run.
 
-A corpus's files are found by name, however deep they lie: in published archives, unpacked ones and flat folders.
+A corpus's files are found by name, at any depth: in published archives, unpacked ones and flat folders.
 """
 
 import enum
@@ -42,11 +42,11 @@ MAX_DEPTH = 3
 class Split(enum.StrEnum):
     """What a corpus is for."""
 
-    TRAIN = "train"  # of which `validation_fraction` is held out
+    TRAIN = "train"  # `validation_fraction` of the rows is held out
     TEST = "test"
     BY_REFERENCE = "by_reference"  # `test_fraction` of the rows for test, the rest as TRAIN; no reference is shared
-    BY_INPUT = "by_input"  # the same of the inputs, however many rows each has (paper, section 5.3)
-    BY_SYSTEM = "by_system"  # the same of the systems; training and test share inputs (paper, section 5.3)
+    BY_INPUT = "by_input"  # the same, but a fraction of the inputs, whatever their rows (paper, section 5.3)
+    BY_SYSTEM = "by_system"  # a fraction of the systems; training and test share inputs (paper, section 5.3)
 
 
 DIVIDED = (Split.BY_REFERENCE, Split.BY_INPUT, Split.BY_SYSTEM)
@@ -55,11 +55,11 @@ DIVIDED = (Split.BY_REFERENCE, Split.BY_INPUT, Split.BY_SYSTEM)
 
 @dataclass(frozen=True)
 class Layout:
-    """What params.yaml may say of a corpus in this layout.
+    """What params.yaml may say about a corpus in this layout.
 
     `raw`: its ratings may be raw ones, on a scale that params.yaml names. `standardised`: they may be standardised ones
     (`scale: null`). `by_system`: every row names one system, so that the corpus can be split by system. `years`: it
-    holds several years, of which params.yaml chooses.
+    holds several years, and params.yaml chooses among them.
     """
 
     raw: bool = False
@@ -70,7 +70,7 @@ class Layout:
 
 @params
 class Part:
-    """One place that a corpus lies in.
+    """One place that holds files of a corpus.
 
     `path`: a folder, a file, an archive (.tar.gz, .tgz, .zip), the http(s) URL of a file or an archive, or, for the
     layout hub, the name of a data set there (`owner/name@revision` pins it). `sha256`: of the file or archive. Without
@@ -146,7 +146,7 @@ class CollectParams:
     `without`: names of corpora that this run leaves out, because training for one benchmark need not read the others.
     `validation_fraction`: share of the training rows that is held out. `max_words`: a row with a longer reference or
     candidate is dropped, because some baselines take minutes on a text of thousands of words.
-    `undo_character_references`: `&quot;` becomes the character that raters saw; a third of WMT17's rows hold such.
+    `undo_character_references`: `&quot;` becomes the character that raters saw; a third of WMT17's rows hold some.
     """
 
     corpora: tuple[Corpus, ...]
@@ -162,7 +162,7 @@ class CollectParams:
     def _names_are_known(self) -> Self:
         names = [corpus.name for corpus in self.corpora]
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"corpora: names must be there and unique, not {names}")
+            raise ValueError(f"corpora: there must be names, all different, not {names}")
         unknown = sorted(set(self.without) - set(names))
         if unknown or len(set(self.without)) == len(names):
             wrong = f"not {', '.join(unknown)}" if unknown else "and not all of them"

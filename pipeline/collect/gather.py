@@ -1,4 +1,4 @@
-"""Loads every corpus, divides the rows into splits and writes one table of ratings with its accounts (law 7).
+"""Loads every corpus, divides the rows into splits and writes one table of ratings, with its counts.
 
 Corpora stand in the order of the params, and rows in the order of their corpus. Loading takes seconds, so the stage is
 not resumed by shards: they are written aside and moved in one step, and a killed run starts again.
@@ -44,7 +44,7 @@ def load(corpus: Corpus) -> Loaded:
 def collect(params: CollectParams, out: Path) -> dict[str, Any]:
     """Write OUT/part-*.parquet and OUT/counts.json, and return the counts.
 
-    A corpus of which no rating is left is an InputError.
+    An InputError if a corpus has no rating left.
     """
     entries: list[Entry] = []
     dropped: dict[str, Counter[str]] = {}
@@ -85,7 +85,7 @@ def cleaned(loaded: Loaded, undo_character_references: bool, max_words: int) -> 
 
 
 def _unescaped(rating: Rating) -> Rating:
-    """`rating` with the characters for which HTML's and XML's references in its texts stand."""
+    """`rating` with the character references of HTML and XML in its texts undone."""
     return dataclasses.replace(
         rating,
         reference=unescaped(rating.reference),

@@ -1,8 +1,8 @@
 """Which rows of all corpora are for training, for validation, for the test, or for nothing (paper, B.2).
 
-What is tested on is not trained on. Rows that share a reference (any of several) or a source hang together, directly or
-through others; such a component goes to one split as a whole. Only a corpus that is split by system (section 5.3) is
-divided otherwise: its test systems' texts are kept out of training, while its inputs stand on both sides.
+What is tested on is not trained on. Rows that share a reference (any of several) or a source belong together, directly
+or through others; such a component goes to one split as a whole. Only a corpus that is split by system (section 5.3) is
+divided in another way: its test systems' texts are kept out of training, while its inputs stand on both sides.
 
 Texts are compared after `normalised`. Components and systems are taken in the order of a seeded hash of their text, so
 the outcome does not depend on the order of rows, and adding a corpus moves few rows of others.
@@ -44,7 +44,7 @@ Keys = frozenset[str]
 
 @dataclass
 class Entry:
-    """A row on its way. `split` is "train" until the row is held out, and None once it is dropped."""
+    """A row and its split, which is "train" until the row is held out, and None once the row is dropped."""
 
     corpus: str
     rating: Rating
@@ -282,7 +282,7 @@ def kept(ratings: Sequence[float], alpha: float, seed: int, side: str) -> NDArra
 
 
 def skew(entries: list[Entry], params: CollectParams, dropped: dict[str, Counter[str]]) -> None:
-    """Drop what the drift leaves out of the training rows and of the test rows, and count it.
+    """Drop the training rows and the test rows that the drift leaves out, and count them.
 
     Rows of all corpora are cut into bins together, by `score`, one aspect at a time.
     """

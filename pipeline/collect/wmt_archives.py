@@ -38,7 +38,7 @@ class Campaign:
 
     `archives`: a pattern of the archives' names. `published`: the archives by name, for advice. `output_name`: takes
     the name of a system in the ratings and the language pair, gives its name in the output files. `preferred`: the
-    folder whose ratings count if those of a pair stand in several.
+    folder whose ratings count if several folders have those of a pair.
     """
 
     year: int
@@ -82,7 +82,7 @@ class PairTexts:
         return (self.sources[position] or None) if self.sources is not None else None
 
     def candidate(self, system: str, position: int) -> str:
-        """What `system` wrote, perhaps nothing."""
+        """What `system` wrote; it may be empty."""
         if system not in self.read:
             file = self.outputs[system]
             self.read[system] = read_lines(file)
@@ -186,5 +186,5 @@ def _rating_file(campaign: Campaign, index: FileIndex, pair: str) -> Path:
     files = [file for file in files if campaign.preferred in file.parts] or files
     for other in files[1:]:  # an archive beside its unpacked folder gives the same file twice
         if other.read_bytes() != files[0].read_bytes():
-            raise InputError(f"stands twice, also as {other}; name one year's folder", file=files[0])
+            raise InputError(f"occurs twice, also as {other}; name one year's folder", file=files[0])
     return files[0]

@@ -2,7 +2,7 @@
 
     python -m pipeline.evaluate --ratings data/collect --metrics models/finetune --out data/evaluate
 
-Writes OUT/predictions (one shard a metric), OUT/agreement, OUT/significance.json, OUT/method.json and
+Writes OUT/predictions (one shard for each metric), OUT/agreement, OUT/significance.json, OUT/method.json and
 OUT/counts.json; OUT/system_predictions too if a metric scores whole systems.
 """
 

@@ -1,12 +1,12 @@
 """Agreement of every metric with people, by language pair and on average, with bootstrap intervals.
 
-Of segments: the human side is `score` (the standardised rating if known) for Kendall, Pearson and Spearman, and points
+For segments, the human side is `score` (the standardised rating if known) for Kendall, Pearson and Spearman, and points
 of 100 for DARR, as in WMT. Every metric meets the same resamples, so that differences of metrics can be tested on them.
 
-Of systems (`system_kendall`, `system_pearson`), only in corpora that a metric of the level SYSTEM scored: people's mean
-rating of each system with the metric's score of it. The score of a metric that scores segments is its mean over the
-system's rows, so that both kinds stand in one table. A language pair needs LEAST_SYSTEMS systems. There is no interval:
-a resample of the segments would need the metric's scores anew.
+For systems (`system_kendall`, `system_pearson`), people's mean rating of each system is compared with the metric's
+score of it. This is done only in corpora that a metric of the level SYSTEM scored. The score of a metric that scores
+segments is its mean over the system's rows, so that both kinds are in one table. A language pair needs LEAST_SYSTEMS
+systems. There is no interval: a resample of the segments would need the metric's scores anew.
 
 The average is the mean over language pairs, which weigh the same. A pair on which people say nothing (`left_out`) does
 not count, for any metric.
@@ -40,7 +40,7 @@ HUMAN = "human"
 """Column of `Group.systems`; no metric has this name."""
 
 KEY = ["corpus", "aspect", "metric", "language_pair", "statistic"]
-"""What a measurement is of: the first columns of AGREEMENT."""
+"""What a measurement describes: the first columns of AGREEMENT."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Group:
     """Test rows of one corpus, aspect and language pair; every vector is (rows,).
 
     `points`: raw ratings from 0 to 100, NaN if unknown. If an output was judged several times, its first row has the
-    mean and its other rows have NaN. `year`: of the WMT campaign, None if there is none. `scores`: a column a metric
-    that scores segments. `systems`: a row a system, with people's mean rating (HUMAN) and a column a metric; None if no
-    metric scored the systems.
+    mean and its other rows have NaN. `year`: of the WMT campaign, None if there is none. `scores`: a column for each
+    metric that scores segments. `systems`: a row for each system, with people's mean rating (HUMAN) and a column for
+    each metric; None if no metric scored the systems.
     """
 
     corpus: str
@@ -70,7 +70,7 @@ class Group:
 
     @property
     def one_segment(self) -> bool:
-        """Whether all rows are of one segment, of which every resample is the same."""
+        """Whether all rows belong to one segment, so that all resamples are the same."""
         return len(numpy.unique(self.segments)) < 2
 
 
@@ -96,7 +96,7 @@ def group_rows(
 
 
 def _wide(scores: pandas.DataFrame, index: list[str]) -> pandas.DataFrame:
-    """A column a metric, in order of appearance."""
+    """A column for each metric, in order of appearance."""
     wide = scores.pivot(index=index, columns="metric", values="score")
     return wide[scores["metric"].unique()].astype(numpy.float64)
 
@@ -125,7 +125,7 @@ def _numbers(rows: pandas.DataFrame, columns: list[str]) -> numpy.ndarray:
 
 
 def _points(raw: float | None, z: float | None, score: float) -> float:
-    """The raw rating from 0 to 100: of WMT as it is, else from its scale (rounded: 55 is no 55.00000000000001)."""
+    """The raw rating from 0 to 100: of WMT as it is, else from its scale (rounded, so that 55 stays 55)."""
     if raw is None:
         return numpy.nan
     return float(raw) if z is not None else round(100 * score, 9)
@@ -134,7 +134,7 @@ def _points(raw: float | None, z: float | None, score: float) -> float:
 def _system_table(
     rows: pandas.DataFrame, scores: pandas.DataFrame, system_scores: pandas.DataFrame | None
 ) -> dict[tuple[str, str], pandas.DataFrame]:
-    """(aspect, language pair) -> `Group.systems` of a corpus; empty if no metric scored all its systems."""
+    """(aspect, language pair) -> `Group.systems`, for one corpus; empty if no metric scored all its systems."""
     if system_scores is None or system_scores.empty:
         return {}
     corpus = rows["corpus"].iloc[0]

@@ -2,7 +2,7 @@
 
 The stage evaluate and `bleurt benchmark` both call `benchmark`. Each trained metric meets the one that was fine-tuned
 without pre-training ("bleurt/none"), which isolates what pre-training adds. It also meets the baseline with the highest
-average Kendall, which is chosen on the same rows and thus a little flattered.
+average Kendall, which is chosen on the same rows and is therefore slightly flattered.
 
 Several trained metrics make several comparisons. Holm's method corrects their p-values together: all comparisons of one
 corpus and aspect that have the same role, such as all variants against the best baseline. The two roles ask different
@@ -59,9 +59,9 @@ class Settings:
 class Findings:
     """Tables of the benchmark.
 
-    `agreement`: the columns of AGREEMENT. `differences`: a row a comparison (see `compare`). `left_out` and
-    `systems_left_out`: corpus, aspect, language pair and reason of what the averages of segments and of systems leave
-    out. `years`: corpus -> year of the WMT campaign, None if there is none.
+    `agreement`: the columns of AGREEMENT. `differences`: a row for each comparison (see `compare`). `left_out` and
+    `systems_left_out`: what the averages of segments and of systems leave out: corpus, aspect, language pair and
+    reason. `years`: corpus -> year of the WMT campaign, None if there is none.
     """
 
     agreement: pandas.DataFrame
@@ -95,7 +95,7 @@ def _reasons(found: Iterator[tuple[Group, str | None]]) -> pandas.DataFrame:
 
 
 def compare(groups: Sequence[Group], measured: pandas.DataFrame, settings: Settings) -> pandas.DataFrame:
-    """A row a comparison of trained metrics; `measured` is that of `measure`.
+    """A row for each comparison of trained metrics; `measured` is what `measure` returns.
 
     Columns: corpus, aspect, `metric`, `against`, `role`, statistic, `difference` of average Kendall with `low` and
     `high`, `p_value` (permutation), `p_value_bootstrap`, `p_value_williams` (by language pair), method, `p_value_holm`

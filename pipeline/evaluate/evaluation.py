@@ -1,4 +1,4 @@
-"""The stage evaluate: predictions of every metric, a shard each, and the benchmark made of them.
+"""The stage evaluate: one shard of predictions for each metric, and the benchmark made from them.
 
 A metric's predictions are the unit of work and of resume. Metrics that score whole systems have a folder of their own.
 """
@@ -24,7 +24,7 @@ from pipeline.evaluate import metrics as baselines
 from pipeline.evaluate.benchmark import Findings, Settings, as_records, benchmark
 from pipeline.evaluate.metrics import Level, Metric, Row, check_names, known_metrics, sections_of, settings_of
 from pipeline.evaluate.predictions import ScoringParams, rows_of, score_metric, trained
-from pipeline.metric.prediction import readable_tokens  # its import makes our architectures known to load_config
+from pipeline.metric.prediction import readable_tokens  # importing it makes our architectures known to load_config
 
 CAME_ALONG = "as published with the ratings"
 
@@ -109,7 +109,7 @@ def _contenders(params: EvaluateParams, variants: Sequence[str], metrics: Path) 
 def _settled(
     params: EvaluateParams, contenders: Iterable[Metric], given: dict[str, Any], ratings: Path
 ) -> dict[str, Any]:
-    """Name of a section -> the settings of its metrics, chosen on the validation ratings if params.yaml leaves them."""
+    """Name of a section -> settings of its metrics; the validation ratings choose what params.yaml leaves open."""
     validation = rows_of(list_shards(ratings), "validation")
     return {
         name: section.settle(given[name], validation, params.batch_tokens)
@@ -118,7 +118,7 @@ def _settled(
 
 
 def _job(params: EvaluateParams, names: Sequence[str], settled: dict[str, Any], ratings: Path, metrics: Path) -> Job:
-    """One shard a metric; its inputs are the rating shards and the folders of the models that it uses."""
+    """One shard for each metric; its inputs are the rating shards and the folders of the models that it uses."""
     shards, known = list_shards(ratings), known_metrics()
     inputs = []
     for name in names:
@@ -140,7 +140,7 @@ def _predicted(job: Job, out: Path, schema: Any = PREDICTIONS) -> pandas.DataFra
 
 
 def published_scores(rows: Sequence[Row]) -> pandas.DataFrame:
-    """Scores that came with the ratings, as PREDICTIONS: those of "ter" are named "published/ter"."""
+    """Scores that were published with the ratings, as PREDICTIONS: those of "ter" are named "published/ter"."""
     found = [
         {"rating_id": row["rating_id"], "metric": f"{PUBLISHED}{name}", "score": score}
         for row in rows

@@ -1,8 +1,8 @@
 """What metrics say of rated rows: scores of every row, or of every system by a metric that scores whole systems.
 
 A baseline and a trained checkpoint are both a `Metric`; the trained one is named "bleurt/<variant>". A metric that
-reads one reference scores a row with several against each and keeps the highest (paper, section 5.3). Equal texts are
-scored once. A metric leaves out the corpora and language pairs that it cannot read, each with the reason.
+reads one reference scores a row with several references against each and keeps the highest (paper, section 5.3). Equal
+texts are scored once. A metric leaves out the corpora and language pairs that it cannot read, each with the reason.
 
 A system's texts are the rated rows that name it, each once. A row of "a+b" is an output that the systems a and b share.
 """
@@ -31,7 +31,7 @@ NO_NUMBER = "the metric gives no number"
 
 @dataclass(frozen=True)
 class ScoringParams:
-    """Which metrics, one a shard, and how they are run.
+    """Which metrics are run, one for each shard, and how.
 
     `settled`: settings of the metrics' sections by their names. `max_tokens`: a pair is cut to this length for trained
     metrics. `batch_tokens`: tokens in a batch, which changes speed and memory only.
@@ -101,7 +101,7 @@ def _by_checkpoint(folder: Path, max_tokens: int, texts: Texts, settings: None, 
 def predict_rows(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens: int) -> Predictions:
     """Scores of the rated `rows`, or of the systems in them, by the metric's level.
 
-    A ModelError if a trained metric gives something that is no number.
+    A ModelError if a trained metric gives something that is not a number.
     """
     if metric.level is Level.SYSTEM:
         return _predict_systems(metric, settings, rows, batch_tokens)

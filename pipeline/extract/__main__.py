@@ -1,4 +1,4 @@
-"""Takes sentences out of Wikipedia dumps: the segments that all pairs are made of (section 4.1).
+"""Takes sentences out of Wikipedia dumps: the segments that all pairs are made from (section 4.1).
 
 python -m pipeline.extract --params params.yaml --out data/extract
 """

@@ -6,8 +6,8 @@ params.yaml names a source of dumps as
   https://…               one dump, downloaded once; a download that breaks off is continued by the next run
   gensim:NAME             the file NAME of gensim's test data, which its wheel carries
 
-A dump that is cut off, or is not XML, not UTF-8 or no dump at all, is an InputError with the line. A dump never
-declares XML entities, so a declaration is refused before anything is expanded.
+A dump that is cut off is an InputError with the line, and so is a file that is not UTF-8, not XML or not a dump. A dump
+never declares XML entities, so a declaration is refused before anything is expanded.
 """
 
 import bz2
@@ -30,7 +30,7 @@ _PAGE_FIELDS = ("title", "ns", "id", "revision/text", "revision/model")
 _MEDIA_KEYS = ("-2", "6", "14")
 _MAX_DEPTH = 20
 MAX_PAGE_CHARACTERS = 2_100_000
-"""Longest wikitext of a page, which MediaWiki limits to 2 MiB. Of a longer one, little more than this is read."""
+"""Longest wikitext of a page, which MediaWiki limits to 2 MiB. From a longer one, little more than this is read."""
 
 
 def dump_files(source: str, sha256: str | None) -> list[Path]:

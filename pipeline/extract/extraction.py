@@ -1,9 +1,9 @@
-"""Takes segments out of Wikipedia articles: the sentences that pairs are made of (section 4.1: 1.8 M segments).
+"""Takes segments out of Wikipedia articles: the sentences that pairs are made from (section 4.1: 1.8 M segments).
 
-The dumps are read once into chunks of pages. Each chunk is cleaned and cut into sentences. Of equal sentences one
-stays, and of these a sample is drawn. A keyed hash of a sentence's text is its rank, and the lowest ranks are in the
-sample. So equal sentences have equal ranks, the sample depends on the seed but on no order, and a sample of N sentences
-is part of every larger one. The segments keep the order of the dump.
+The dumps are read once into chunks of pages. Each chunk is cleaned and cut into sentences. Equal sentences are kept
+once. A sample is drawn from the sentences that are kept. A keyed hash of a sentence's text is its rank, and the lowest
+ranks are in the sample. So equal sentences have equal ranks, the sample depends on the seed but not on any order, and a
+sample of N sentences is part of every larger one. The segments keep the order of the dump.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ RANKS_AT_ONCE = 10_000_000
 class ExtractParams:
     """The section `extract` of params.yaml."""
 
-    source: str  # of dumps, as pipeline.extract.dump has them
+    source: str  # of dumps, as pipeline.extract.dump describes it
     sha256: str | None  # of the dump; required of a URL
     segments: AtLeastOne | None  # sentences to sample; null for all
     min_words: AtLeastOne  # of a sentence, as core.scripts.word_count counts
@@ -75,17 +75,17 @@ def extract(params: ExtractParams, out: Path) -> dict[str, Any]:
     """Write the segments to `out/part-*.parquet` and the accounts to `out/counts.json`; return the accounts.
 
     `rows_in`, `rows_out` and `dropped` count sentences; the same three under `pages` count the pages of the dumps.
-    If no article or no sentence is left, it is an InputError.
+    An InputError if no article or no sentence is left.
     """
     dumps = dump_files(params.source, params.sha256)
     folder = work.WORK / "extract" / _fingerprint(params, dumps)
     chunks = write_chunks(dumps, params.pages_per_chunk, folder)
     if not chunks.files:
-        raise InputError(f"no article survives of {chunks.rows_in} pages ({_told(chunks.dropped)})", file=params.source)
+        raise InputError(f"no article is left of {chunks.rows_in} pages ({_told(chunks.dropped)})", file=params.source)
     cleaned = _cleaned(params, chunks, folder)
     counts = json.loads((cleaned / "counts.json").read_text(encoding="utf-8"))
     if not counts["rows_out"]:
-        problem = f"no sentence survives of {counts['rows_in']} ({_told(counts['dropped'])})"
+        problem = f"no sentence is left of {counts['rows_in']} ({_told(counts['dropped'])})"
         raise InputError(problem, file=params.source)
     kept, duplicates = _sample(list_shards(cleaned), counts["rows_out"], params.segments)
     more = {"duplicate": duplicates, "not_sampled": counts["rows_out"] - duplicates - len(kept)}

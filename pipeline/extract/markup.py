@@ -1,8 +1,9 @@
 """Wikitext to paragraphs of plain text: what a reader of the page would read as running prose.
 
-These leave no trace: boxes, tables, footnotes, images, galleries, lists, indented lines, headings, categories, links to
-other languages, and whole sections without prose (References, External links, …). The words of links, of emphasis and
-of inline templates stay. If words inside a paragraph are lost, a mark stays in their place (`pipeline.extract.tags`).
+The following are removed without a mark: boxes, tables, footnotes, images, galleries, lists, indented lines, headings,
+categories, links to other languages, and whole sections without prose (References, External links, …). The words of
+links, of emphasis and of inline templates stay. If words inside a paragraph are lost, a mark stays in their place
+(`pipeline.extract.tags`).
 """
 
 import html
@@ -139,7 +140,7 @@ def _heading_level(line: str) -> int:
 
 
 def _tidy(text: str) -> str:
-    """One line with single spaces, without the rests of a dropped pronunciation, such as "( ; "."""
+    """One line with single spaces, without the remains of a dropped pronunciation, such as "( ; "."""
     text = _INVISIBLE.sub("", html.unescape(text))
     text = re.sub(rf"{CUT}.*", CUT, _SPACE.sub(" ", text))
     text = _without_pronunciation(text)

@@ -1,4 +1,4 @@
-"""Chooses the articles of dumps and stores them in chunks, which are the shards of the cleaning (law 5).
+"""Chooses the articles of dumps and stores them in chunks, which are the shards of the cleaning.
 
 One process reads the dumps, one after the other. After a kill, the next run skips dumps whose chunks are all written.
 """
@@ -86,7 +86,7 @@ def drop_reason(page: Page) -> str | None:
 def write_chunks(dumps: Sequence[Path], pages_per_chunk: int, folder: Path) -> Chunks:
     """Store the articles of `dumps` under `folder`, `pages_per_chunk` in a file.
 
-    A page that stands in two dumps is taken once; the second one is dropped as "duplicate_page".
+    A page that is in two dumps is taken once; the second copy is dropped as "duplicate_page".
     """
     seen = PageIds()
     files: list[Path] = []

@@ -20,7 +20,7 @@ SILENT_PREFIXES = (
     *("more citations", "disputed", "weasel", "webarchive", "wiktionary", "failed verification", "dead", "verify"),
     *("not in source", "clarify", "#tag:ref", "defaultsort", "displaytitle"),
 )
-"""How the names of footnotes, page settings and requests to other editors begin."""
+"""Beginnings of the names of footnotes, page settings and requests to other editors."""
 
 _SILENT_NAMES = """
 according to whom; according to whom?; ambiguous; anchor; anchors; attribution needed; by whom; by whom?; clear; -;
@@ -42,7 +42,7 @@ CITES_IN_TEXT = ("harvtxt", "harvard citation text", "harvnb", "harvard citation
 """Citations that are words of the sentence, as in "according to Smith (2004)"; they leave a hole."""
 
 PRONUNCIATION_PREFIXES = ("ipa", "respell", "pron", "audio", "usdict", "h:ipa")
-"""How the names of templates begin that say how a word sounds."""
+"""Beginnings of the names of templates that say how a word sounds."""
 
 CONSTANTS = {
     **dict.fromkeys(("nbsp", "space", "spaces", "thin space", "thinsp", "hair space", "nnbsp", "sp"), " "),
@@ -144,7 +144,7 @@ def template_text(name: str, arguments: Arguments) -> str:
 
 
 def _by_prefix(name: str, arguments: Arguments) -> str:
-    """What templates show that are known by the start of their names; a hole for all others."""
+    """What a template shows if it is known by the start of its name; a hole for any other."""
     if name.startswith("lang-"):
         return _foreign(name.removeprefix("lang-"), arguments.get("1", ""), arguments)
     if name.startswith(PRONUNCIATION_PREFIXES):
@@ -190,7 +190,7 @@ def _nihongo(arguments: Arguments) -> str:
 
 
 def _coordinates(arguments: Arguments) -> str:
-    """Coordinates that stand only in the title show nothing here; others leave a hole ("at 13°19′N 169°9′W")."""
+    """Coordinates that belong only in the title show nothing here; others leave a hole ("at 13°19′N 169°9′W")."""
     return "" if arguments.get("display") in {"title", "t"} else TEMPLATE
 
 

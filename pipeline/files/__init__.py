@@ -1,1 +1,1 @@
-"""What lies on disks and in the net: downloads and archives, tables, lines of text, parallel text."""
+"""Files on disk and on the net: downloads and archives, tables, lines of text, parallel text."""

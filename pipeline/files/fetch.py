@@ -1,9 +1,10 @@
 """Brings files here: folders, files, archives and URLs become local paths.
 
-A download goes to `.work/downloads`. A download that breaks off keeps what has come, and the next run asks only for
-the rest (HTTP Range). A file gets its name when it is whole and its SHA-256 is right. An archive is unpacked into
-`.work/archives/<SHA-256 of the archive>`, first under a temporary name, so that a killed run leaves no half of it.
-Archives are not trusted: no member may lie outside the folder, link to a place outside it, or be a device.
+A download goes to `.work/downloads`. A download that breaks off keeps the bytes that have arrived, and the next run
+asks only for the rest (HTTP Range). A file gets its name when it is whole and its SHA-256 is right. An archive is
+unpacked into `.work/archives/<SHA-256 of the archive>`, first under a temporary name, so that a killed run never leaves
+a part of it. Archives are not trusted: no member may lie outside the folder, link to a place outside it, or be a
+device.
 """
 
 import hashlib
@@ -62,8 +63,8 @@ def local(path: str, sha256: str | None) -> Path:
 def fetched(path: str, sha256: str | None) -> Path:
     """The local file or folder of `path`, as `local` has it, but archives stay packed.
 
-    A missing file, a wrong sum and a failed download are InputErrors; a disk that takes no more is a StorageError. For
-    a URL without `sha256`, the sum of the download is printed, so that it can be pinned.
+    A missing file, a wrong sum and a failed download are InputErrors; a disk that cannot be written to is a
+    StorageError. For a URL without `sha256`, the sum of the download is printed, so that it can be pinned.
     """
     if is_url(path):
         return _downloaded(path, sha256)
@@ -118,9 +119,9 @@ class _Answer:
 
 
 def _download(url: str, part: Path, *, has_sum: bool) -> None:
-    """Make `part` the whole file behind `url`; a download that breaks off leaves what has come.
+    """Make `part` the whole file behind `url`; a download that breaks off leaves what has arrived.
 
-    The next run continues it if a sum will tell whether both pieces belong together, or if the server can tell.
+    The next run continues it only if a checksum or the server can tell whether both parts belong together.
     """
     note = part.with_name(f"{part.name}.version")
     version = note.read_text(encoding="utf-8") if note.exists() else ""

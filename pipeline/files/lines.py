@@ -32,7 +32,7 @@ def shown_name(name: str | Path) -> str:
 def rereadable(name: str | Path, copy: Path) -> Path:
     """A file that can be read twice and holds what `name` holds: itself, or `copy` of standard input or of a pipe.
 
-    A file that does not exist passes: opening it says so.
+    A file that does not exist is no error here, but opening it is.
     """
     place = Path(name)
     standard_input = str(name) == STANDARD_INPUT
@@ -58,7 +58,7 @@ def reading(name: str | Path) -> Iterator[None]:
 def open_text(file: Path, newline: str) -> IO[str]:
     """`file` as text, unpacked if its name ends in .gz or if its first two bytes are gzip's.
 
-    Bytes that are no UTF-8 become surrogates, which `check_unicode` finds. `newline`: as for `open`.
+    Bytes that are not UTF-8 become surrogates, which `check_unicode` finds. `newline`: as for `open`.
     """
     packed = file.suffix == ".gz"
     if not packed:
@@ -127,7 +127,7 @@ def whole_number(value: str, what: str, file: str | Path, line: int) -> int:
 def read_columns(file: Path, header: Sequence[str]) -> list[tuple[int, list[str]]]:
     """(line, fields of the columns `header`) of each row of a file whose columns are separated by blanks.
 
-    The file's first line names its columns, perhaps more than these; empty lines are passed over.
+    The file's first line names its columns, perhaps more than these; empty lines are skipped.
     """
     lines = read_lines(file)
     found = lines[0].split() if lines else []

@@ -34,7 +34,7 @@ class TextSource:
 
 
 def check_sources(sources: Sequence[TextSource], drawn: int = 0) -> None:
-    """Raise a ValueError, which params report, if two sources share a name, or none has the pairs to be `drawn`.
+    """Raise a ValueError, which params report, if two sources share a name, or `drawn` is not 0 without any source.
 
     >>> check_sources([], 3)
     Traceback (most recent call last):
@@ -49,7 +49,7 @@ def check_sources(sources: Sequence[TextSource], drawn: int = 0) -> None:
 
 @dataclass(frozen=True)
 class Draw(Generic[T]):
-    """Rows drawn from sources, in random order; `lost` counts the rows that were not drawn, by reason (law 7)."""
+    """Rows drawn from sources, in random order; `lost` counts the rows that were not drawn, by reason."""
 
     rows: Sequence[T]
     lost: Counter[str]
@@ -61,7 +61,7 @@ class Draw(Generic[T]):
         return cls([usable[i] for i in order], lost + Counter({Reason.NOT_DRAWN.value: len(usable) - len(order)}))
 
     def part(self, index: int, count: int) -> Self:
-        """The part of shard `index` of `count`: every `count`-th row. The first shard's part has all that is lost.
+        """The part of shard `index` of `count`: every `count`-th row. Only the first part has the counts of `lost`.
 
         >>> Draw("abcde", Counter()).part(1, 3).rows
         'be'
@@ -73,7 +73,7 @@ def parallel_sentences(source: TextSource) -> Iterator[tuple[str, str]]:
     """(sentence, its translation) of each line of a text file, gzipped or not, with a tab between the two.
 
     The sentence is in the metric's language, and either side may be empty. White space becomes single spaces. Empty
-    lines and further columns are passed over. Raises an InputError for a line without a tab.
+    lines and further columns are skipped. Raises an InputError for a line without a tab.
     """
     file = source.file()
     for number, line in enumerate(read_lines(file, strip="\r"), start=1):

@@ -31,7 +31,7 @@ REFERENCES = ("reference", "references")
 
 Row = dict[str, Any]
 Column = str | tuple[str, ...]
-"""A column that must be there, or several of which one must."""
+"""A column that must be there, or several columns, one of which must be there."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def table_files(place: Path) -> list[Path]:
     """`place` itself, or all tables in the folder `place`, sorted; a file that holds no table is an InputError."""
     files = sorted(file for file in place.rglob("*") if kind(file)) if place.is_dir() else [place]
     if not files or (place.is_file() and not _kind_of(place, str(place))):
-        raise InputError(f"must be one of {', '.join(ENDINGS + PACKED)}, or a folder of such", file=place)
+        raise InputError(f"must be one of {', '.join(ENDINGS + PACKED)}, or a folder of these", file=place)
     return files
 
 
@@ -194,7 +194,7 @@ def _csv(table: Table, lines: Iterator[str], required: Sequence[Column]) -> Iter
                 header = fields
                 require_columns(header, required, name, line)
                 if twice := [column for column, count in Counter(header).items() if count > 1]:
-                    raise InputError("the column stands twice", file=name, line=line, value=twice[0])
+                    raise InputError("the column occurs twice", file=name, line=line, value=twice[0])
             elif fields:
                 if len(fields) != len(header):
                     raise InputError(f"has {len(fields)} fields, but the header {len(header)}", file=name, line=line)

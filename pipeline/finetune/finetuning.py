@@ -113,7 +113,7 @@ def _train_members(
 ) -> list[History] | None:
     """Train every member from the weights that `model` has; it ends with the average. None if another process writes.
 
-    `lengths` (rows of a pass,) are in tokens. The curves of the first member go to `out`, those of the others nowhere.
+    `lengths` (rows of a pass,) are in tokens. The curves of the first member go to `out`; the others leave none.
     """
     fresh = {name: weight.clone() for name, weight in model.state_dict().items()}
     histories, members = list[History](), []
@@ -138,7 +138,7 @@ def probe(
 
     Kumar et al. 2022 (linear probing, then fine-tuning); the paper starts from a fresh layer. docs/log.md has results.
     All other weights stay, and so does the layer's row of an aspect without any rating. What the layer reads is
-    standardised first. `penalty` is that of the squared weights; it counts like as many pairs.
+    standardised first. `penalty` is the factor of the squared weights; a penalty of n weighs as much as n pairs.
     """
     layer = head_of(model.eval())
     features = head_inputs(model, pairs, batch_tokens).astype(numpy.float64)

@@ -1,4 +1,4 @@
-"""The params of fine-tuning, and its lessons: ratings, and beyond the paper candidates of known quality (`grade`)."""
+"""The params of fine-tuning, and its lessons: ratings and, beyond the paper, candidates of known quality (`grade`)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ MEANING = ("adequacy", "semantics")
 
 @params
 class FinetuneParams:
-    """`aspects` are rated, and predicted by one output each; WMT and own files have a single one.
+    """`aspects` are rated, and predicted by one output each; WMT and own files have only one.
 
     `ratings`: how many rated candidates train, drawn by the schedule's seed; null for all. `members`: how many runs,
     with different orders of batches and different dropout, are averaged weight by weight. `probe`: penalty of the

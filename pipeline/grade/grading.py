@@ -1,6 +1,6 @@
 """The graded candidates of one shard: several kinds for each sentence, drawn from the segments and parallel text.
 
-Paraphrases come out of parallel text: two sentences say the same thing if they translate the same sentence. This is the
+Paraphrases come from parallel text: two sentences say the same thing if they translate the same sentence. This is the
 pivoting of Bannard and Callison-Burch 2005, on whole sentences. Sentences of everyday language are short. So several of
 them are joined, to texts as long as those that systems translate.
 """
@@ -29,7 +29,7 @@ NEED_MORE = (Kind.PARAPHRASE, Kind.UNTRANSLATED)
 """Kinds that need more than the text itself."""
 
 MOST_VERSIONS = 10
-"""Of the sentences with one translation, only the first so many are paired with each other."""
+"""Most sentences with the same translation that are paired with each other; later ones are left out."""
 
 
 @params
@@ -74,7 +74,7 @@ class GradeParams:
     draws: AtLeastOne
     """How many kinds are drawn for each sentence, beside its paraphrase."""
     segments: AtLeastOne | None
-    """About how many of the segments take part; null for all."""
+    """About how many of the segments are used; null for all."""
     paraphrases: ParaphraseParams
 
     @model_validator(mode="after")
@@ -88,7 +88,7 @@ class GradeParams:
 
 @dataclass(frozen=True)
 class ShardedGrades:
-    """What a shard is made by: the stage's params, and the number of shards that share sentences and segments."""
+    """What a shard is made with: the stage's params, and the number of shards that share sentences and segments."""
 
     grade: GradeParams
     shards: int

@@ -127,7 +127,7 @@ def wrong_number(text: str, pool: Pool, rng: Random) -> str | None:
 
 
 def negated(text: str, pool: Pool, rng: Random) -> str | None:
-    """`text` with its meaning turned: without its "not", with a "not" behind an auxiliary, or with an opposite word.
+    """`text` with its meaning reversed: without its "not", with a "not" after an auxiliary, or with an opposite word.
 
     None if there is no such place.
     """

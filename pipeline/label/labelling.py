@@ -5,7 +5,7 @@ A signal is a module `pipeline.label.signals.NAME` with
   COLUMNS                 names of its columns, which begin with the signal's name
   score(pairs, params)    the values, (rows, columns) float32, rows in the order of `pairs`
   models(params)          the folders of the models that it uses, fetched and checked before any work starts
-Nothing lists the signals: such a file, its values in params.yaml and its test add one.
+There is no list of signals. To add one, add its module, its values in params.yaml and its test.
 """
 
 from collections.abc import Sequence

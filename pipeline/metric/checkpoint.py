@@ -35,7 +35,7 @@ class Head(enum.StrEnum):
     """What the outputs are computed from."""
 
     CLS = "cls"  # [CLS] through the pooler, transformers' own classifier (paper, section 3)
-    ALIGNMENT = "alignment"  # that, and how the words of the two sentences match
+    ALIGNMENT = "alignment"  # the same, and how the words of the two sentences match
 
 
 def new_metric(encoder: str, head: Head, outputs: Sequence[str], dropout: float, seed: int) -> PreTrainedModel:
@@ -107,7 +107,8 @@ def _set_dropout(config: Any, dropout: float) -> None:
 def _fresh_head(model: PreTrainedModel, seed: int) -> None:
     """A new last layer that depends only on `seed`, not on what the folder held or the library has drawn before.
 
-    With the alignment head every output starts as four times the F measure of the matching; [CLS] weighs nothing yet.
+    With the alignment head every output starts as four times the F measure of the matching; [CLS] has weight 0 at
+    first.
     """
     torch.manual_seed(seed)
     layer = head_of(model)
@@ -182,7 +183,7 @@ def read_targets(folder: Path) -> Targets:
     try:
         read = json.loads(file.read_text(encoding="utf-8"))
         if "tasks" not in read:
-            raise ModelError(f"{file}: names no tasks, as before signals were named in params.yaml; train again.")
+            raise ModelError(f"{file}: names no tasks; an older version wrote it; train again.")
         tasks = tuple(
             Task(task["name"], task["signal"], tuple(task["columns"]), Loss(task["loss"])) for task in read["tasks"]
         )

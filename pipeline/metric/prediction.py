@@ -1,8 +1,8 @@
-"""What a checkpoint says of many pairs: the one way in which stages, `bleurt` and notebooks predict (law 10).
+"""What a checkpoint predicts for many pairs: the only way in which stages, `bleurt` and notebooks predict.
 
-Pairs are computed in batches of similar length under a budget of tokens, on one device or on several. `predict` takes
-a folder and texts. `outputs` and `head_inputs` take a model and pairs in tokens. `Replicas` is for callers that come
-back again and again, such as a scorer that reads its input in chunks.
+Pairs are computed in batches of similar length under a budget of tokens, on one device or on several. `predict` takes a
+folder and texts. `outputs` and `head_inputs` take a model and pairs in tokens. `Replicas` is for callers that predict
+again and again, such as a scorer that reads its input in chunks.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from pipeline.metric.checkpoint import head_of, load_metric
 from pipeline.metric.pairs import EncodedPairs, encode_pairs
 
 MAX_TOKENS = 128
-"""Tokens of a pair that are read if nobody says otherwise: what the bundled metric was trained on."""
+"""Tokens of a pair that are read by default: what the bundled metric was trained on."""
 
 BATCH_TOKENS = {"cpu": 4096, "mps": 16384, "cuda": 65536}
 """Tokens of a batch, padding included: enough to keep the device busy, few enough for its caches. Speed only."""
@@ -37,17 +37,17 @@ SHARE_BATCHES = 64
 
 Inputs = dict[str, torch.Tensor]
 Compute = Callable[[PreTrainedModel, Inputs], torch.Tensor]
-"""What is wanted of one batch: a tensor with a row for each pair."""
+"""Computes a tensor for one batch, with a row for each pair."""
 
 
 def check_device(name: str) -> str:
     """`name` if torch can use it here ("cpu", "cuda", "cuda:1", "mps"), else a ParamsError."""
     try:
         if torch.device(name).type not in BATCH_TOKENS:
-            raise ParamsError(f"device: {name!r} is none of {', '.join(BATCH_TOKENS)}.")
+            raise ParamsError(f"device: {name!r} must be one of {', '.join(BATCH_TOKENS)}.")
         torch.empty(1, device=name)
     except (RuntimeError, AssertionError, TypeError) as error:
-        raise ParamsError(f"device: {name!r} is none that torch finds on this machine.") from error
+        raise ParamsError(f"device: {name!r} is not a device that torch finds on this machine.") from error
     return name
 
 
@@ -65,7 +65,7 @@ def precision_on(device: str, wanted: str) -> str:
 
 
 def readable_tokens(config: Any, tokenizer: Any, wanted: int | None, key: str) -> int:
-    """How many tokens of a pair are read: `wanted`, or without it MAX_TOKENS, or fewer if the model takes fewer.
+    """How many tokens of a pair are read: `wanted`; if it is None, MAX_TOKENS, or fewer if the model takes fewer.
 
     A number that the model cannot read is a ParamsError that names `key`.
     """
@@ -122,7 +122,7 @@ class Replicas:
     def _share(
         self, compute: Compute, pairs: EncodedPairs, batches: Sequence[Sequence[int]]
     ) -> list[NDArray[numpy.float32]]:
-        """`compute` of some batches on one copy; nothing is fetched from its device before all are under way."""
+        """`compute` of some batches on one copy; all are started before any result is fetched from the device."""
         model, device = self._free.get()
         try:
             with torch.inference_mode(), self._autocast(device):
@@ -151,7 +151,7 @@ def _batches(
 def _in_place(
     count: int, batches: Sequence[Sequence[int]], shares: Iterable[Sequence[NDArray[numpy.float32]]]
 ) -> NDArray[numpy.float32]:
-    """The values of `batches`, which come in `shares`, as one array (count, values); NaN in rows of no batch."""
+    """The values of `batches`, which come in `shares`, as one array (count, values); NaN if no batch has the row."""
     found = numpy.full((count, 1), numpy.nan, dtype=numpy.float32)
     values = (value for share in shares for value in share)
     for number, (batch, value) in enumerate(zip(batches, values, strict=True)):
@@ -167,7 +167,7 @@ def _logits(model: PreTrainedModel, inputs: Inputs) -> torch.Tensor:
 
 
 def _head_inputs(model: PreTrainedModel, inputs: Inputs) -> torch.Tensor:
-    """What the last layer reads of a batch: (rows, features), on the CPU, as features fill a GPU soon."""
+    """What the last layer reads of a batch: (rows, features), on the CPU, because features soon fill a GPU."""
     read: list[torch.Tensor] = []
     hook = head_of(model).register_forward_pre_hook(lambda _, given: read.append(given[0]))
     try:

@@ -2,7 +2,8 @@
 
     python -m pipeline.perturb --params params.yaml --segments data/extract --out data/perturb
 
-One shard of pairs for each shard of segments. What is done to the segments stands in `pipeline.perturb.techniques`.
+One shard of pairs for each shard of segments. The modules of `pipeline.perturb.techniques` describe what is done to the
+segments.
 """
 
 import argparse

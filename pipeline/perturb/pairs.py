@@ -3,7 +3,7 @@
 A technique is a module of `pipeline.perturb.techniques` (see `Technique`). To add one, add its module, its section
 `perturb.<name>` in params.yaml and its test. The techniques of a section run one after another, in its order. Each of
 them sees the segments and the pairs made so far: mask-filling and backtranslation start from the segments, word
-dropping from the pairs, and others bring texts from elsewhere, of which every shard gets its part.
+dropping from the pairs, and others bring texts from elsewhere; every shard gets its own part of these.
 
 A pair that repeats another of its shard, or whose candidate equals its reference, is dropped and counted.
 """
@@ -76,20 +76,20 @@ class Shard:
 
     segments: Sequence[Segment]
     pairs: Sequence[Attempt]
-    """What the techniques before this one made, without a reason against it."""
+    """What the techniques before this one made, only attempts that gave a pair."""
     index: int
-    """Number of the shard, from 0; says which part of texts from elsewhere is its own."""
+    """Number of the shard, from 0; it decides which part of the texts from elsewhere the shard gets."""
     count: int
     """Number of all shards."""
     seed: int
-    """Of the stage; for draws that must be the same in every shard."""
+    """The seed of the stage, for draws that must be the same in every shard."""
     rng: numpy.random.Generator
     """Depends on the stage's seed, the shard's number and the technique's name."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """What came of a technique: its attempts in order, and rows of its sources that were not even tried, by reason."""
+    """What a technique made: its attempts in order, and by reason the number of rows that it did not try."""
 
     attempts: Sequence[Attempt]
     lost: Counter[str] = field(default_factory=Counter)
@@ -112,7 +112,7 @@ class Technique(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """What every shard is made by."""
+    """What every shard is made with."""
 
     seed: int
     techniques: dict[str, Any]
@@ -127,7 +127,7 @@ def load_technique(name: str, key: str = "perturb") -> Technique:
 
 
 class Pairs:
-    """The pairs of one shard so far, in order, and what was dropped by reason. Of equal pairs the first stays."""
+    """The pairs of one shard so far, in order, and what was dropped by reason. If pairs are equal, the first stays."""
 
     def __init__(self) -> None:
         self.kept: list[Attempt] = []
@@ -176,7 +176,7 @@ def chosen(count: int, share: float, rng: numpy.random.Generator) -> list[int]:
 
 
 def unescaped(text: str) -> str:
-    """`text` with the characters that `&apos;` and the like stand for, and single spaces between its words.
+    """`text` with character references such as `&apos;` undone, and single spaces between its words.
 
     >>> unescaped("the&nbsp;Union &apos;s"), unescaped(" &#32;&nbsp;")
     ("the Union 's", '')

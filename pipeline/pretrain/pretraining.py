@@ -51,7 +51,7 @@ def pretrain(
 ) -> None:
     """Write the checkpoint of `variant` to `out`: the encoder, trained on those of `signals` that the variant learns.
 
-    The variant `none` learns nothing: its checkpoint is the encoder as it came, under a fresh head.
+    The variant `none` learns nothing: its checkpoint is the unchanged encoder under a fresh head.
     """
     params.check_signals(signals)
     columns = signal_columns(labels, chosen_signals(variant, signals))

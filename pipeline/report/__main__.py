@@ -4,8 +4,8 @@
     python -m pipeline.report --print --out reports     prints the headline of a report that exists
 
 Writes OUT/report.html (one file that opens offline), OUT/metrics.json, OUT/headline.txt and CSVs in OUT/plots; and
-OUT/run.html, which says what the run took and is no result. The report names a stage that has not run; that is no
-error.
+OUT/run.html, which says what the run took and is not a result. A stage that has not run is no error: the report names
+it.
 """
 
 import argparse

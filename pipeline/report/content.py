@@ -19,7 +19,7 @@ Point = tuple[float, float]
 """Human score, metric score."""
 
 TREND_BINS = 10
-"""At most so many points make the line of a scatter."""
+"""Most points in the trend line of a scatter."""
 
 
 def page_content(

@@ -18,7 +18,7 @@ TOGETHER: tuple[tuple[str, ...], ...] = (("collect.drift.train_alpha", "collect.
 """Settings that one study changes at once, to the same value."""
 
 IRRELEVANT = ("report.", "evaluate.baselines", "evaluate.resamples", "evaluate.permutations", "evaluate.batch_tokens")
-"""How settings begin that do not change the agreement of a metric."""
+"""Beginnings of the settings that do not change the agreement of a metric."""
 
 WORKSPACE = "workspace"
 """DVC's name for the files as they are now."""
@@ -30,7 +30,7 @@ ENCODER = "pretrain.encoder"
 """The setting whose values are lines of one chart: the model that training started from (paper, figure 3)."""
 
 MOST_SETS = 4
-"""At most so many studies of one setting are shown, if other settings divide its runs into sets of one size."""
+"""Most studies of one setting that are shown, if other settings divide its runs into sets of one size."""
 
 Cell = tuple[str, str, str]
 """Corpus, aspect, metric."""
@@ -201,7 +201,7 @@ def _studies(keys: tuple[str, ...], runs: Sequence[Run]) -> list[Study]:
     settings_of = [json.loads(rest) for rest in largest]
     every = dict.fromkeys(name for one in settings_of for name in one)
     names = [name for name in every if len({json.dumps(one.get(name)) for one in settings_of}) > 1]
-    names = ["profile"] if "profile" in names else names  # the other differences are part of it
+    names = ["profile"] if "profile" in names else names  # the profile includes the other differences
     found = []
     for rest, group in list(zip(settings_of, largest.values(), strict=True))[:MOST_SETS]:
         encoders = {run.settings.get(ENCODER) for same in group.values() for run in same}
@@ -214,7 +214,7 @@ def _studies(keys: tuple[str, ...], runs: Sequence[Run]) -> list[Study]:
 
 
 def _joined(runs: Sequence[Run], named: bool) -> Run:
-    """Runs that differ only in variants and encoder as one; if `named`, names of trained metrics say the encoder."""
+    """Joins runs that differ only in variants and encoder; if `named`, names of trained metrics include the encoder."""
     kendall: dict[Cell, float] = {}
     pearson: dict[Cell, float] = {}
     for run in runs:

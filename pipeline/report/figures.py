@@ -13,7 +13,7 @@ COLOURS = 8
 """Number of colours. The ninth series has the first one's again and differs by its tooltip."""
 
 LARGEST = 1.4
-"""How many times its size a chart may grow to with the page, so that its text stays as small as the page's."""
+"""How many times its size a chart may grow to with the page, so that its text stays as small as the page's text."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from pipeline.report.page import render
 Row = dict[str, Any]
 
 TEST_COLUMNS = ["rating_id", "corpus", "aspect", "language_pair", "system", "reference", "candidate", "score"]
-"""Columns of RATINGS that the report reads of the test rows."""
+"""Columns of RATINGS that the report reads from the test rows."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Folders:
 
 @dataclass(frozen=True)
 class StageCount:
-    """Rows that went into a stage, came out of it, and were dropped, by reason (law 7)."""
+    """Rows that went into a stage, came out of it, and were dropped, by reason."""
 
     stage: str
     rows_in: int
@@ -101,7 +101,7 @@ class Cost:
 
 
 NOTED = {field.name for field in fields(Cost)} - {"stage"}
-"""What is read of a note."""
+"""The fields of a note that are read."""
 
 
 def gather(params_file: Path, folders: Folders) -> Gathered:

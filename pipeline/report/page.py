@@ -1,7 +1,7 @@
 """Pages as HTML: Jinja templates that extend one base, and how pages write numbers.
 
 A page is one file: its style stands inside it and it loads nothing when it opens, neither script nor font nor image.
-Jinja escapes every text that comes from data. A name that a template uses and nobody gave is an error.
+Jinja escapes every text that comes from data. If a template uses a name that was not given, that is an error.
 """
 
 import functools

@@ -60,7 +60,7 @@ def signal_histograms(labels: Path, signals: Sequence[str], bins: int) -> list[H
 
 
 def _schema(shard: Path) -> pyarrow.Schema:
-    """The shard's own columns; none if it cannot be read, which `read_shard` then says."""
+    """The shard's own columns; none if it cannot be read, because `read_shard` then reports the error."""
     try:
         return pyarrow.parquet.read_schema(shard)
     except pyarrow.ArrowException:

@@ -232,7 +232,7 @@ def ablated(lines: dict[str, tuple[float, float]]) -> str:
             parts.append(f"{verb}: {', '.join(f'{group} {signed(change / 100)}' for group, change in ordered)}")
     text = "; ".join(parts)
     missing = " and ".join(name for name in (UNTRAINED, PRETRAINED) if name not in lines)
-    return f"{text[0].upper()}{text[1:]}." if text else f"No {missing} was run beside them."
+    return f"{text[0].upper()}{text[1:]}." if text else f"No {missing} was run to compare with."
 
 
 def ablation_section(found: Ablation) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Agreement with people as the report's tables, all numbers times 100, and the sentences that say what they say.
+"""Agreement with people as the report's tables, all numbers times 100, and the sentences that describe them.
 
 Trained metrics come first, then baselines, both by falling average Kendall. The report is about "bleurt/all" if it
 exists, else about the first metric by name that was pre-trained, never about the one with the best score on test rows.

@@ -53,10 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BleurtError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader of our output has enough; nothing is left to say, also not at exit
+    except BrokenPipeError:  # the reader of our output has closed it; print nothing more, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:  # what no module answers for: a full disk under standard output or the temporary folder
+    except OSError as error:  # what no module reports: a full disk under standard output or the temporary folder
         print(f"error: {error.filename or 'output'}: {error.strerror or error}.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

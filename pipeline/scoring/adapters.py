@@ -5,7 +5,7 @@ bleurt.compute(predictions=["A cat."], references=["The cat."])        -> {"scor
 
 from pipeline.scoring.adapters import TorchMetric           # a torchmetrics.Metric; needs the package torchmetrics
 metric = TorchMetric()
-metric.update(["A cat."], ["The cat."])                     # candidates, then references, as torchmetrics has it
+metric.update(["A cat."], ["The cat."])                     # candidates, then references, as in torchmetrics
 metric.compute()                                            -> the mean over all segments, a tensor
 """
 

@@ -1,6 +1,6 @@
-"""What a raw score means: where it stands among human-rated translations, and how sure a difference of two scores is.
+"""What a raw score means: its place among human-rated translations, and how certain a difference of two scores is.
 
-`bleurt calibrate` makes `calibration.json`, in a checkpoint's folder, from rated rows, as a rule the checkpoint's
+`bleurt calibrate` makes `calibration.json`, in a checkpoint's folder, from rated rows, usually the checkpoint's
 validation ratings:
 
 - Percentiles: 0 to 100 of the metric's scores over the rated candidates.
@@ -85,7 +85,7 @@ class Calibration:
     split: str
     rows: int
     pairs: int
-    pairs_of: str = "reference"  # what files mean that do not say
+    pairs_of: str = "reference"  # the meaning of files without this field
 
     def percentile(self, score: float) -> float:
         """Share of human-rated candidates that score lower, 0 to 100; linear between two percentiles."""
@@ -188,7 +188,7 @@ def calibrate(score: Score, rows: Sequence[dict[str, Any]], split: str) -> Calib
 
 
 def _anchors(score: Score, references: list[str]) -> Anchors:
-    """Another reference is the one half of the list away."""
+    """As another reference, each reference gets the one that is half of the list away."""
     others = references[len(references) // 2 :] + references[: len(references) // 2]
     candidates = (references, others, [""] * len(references))
     return Anchors(*(float(numpy.median(score(references, texts))) for texts in candidates))

@@ -3,7 +3,7 @@
 A candidate with several references is several pairs of texts. An input of any length is read in chunks: only a few of
 them are in memory. Batches are made within a chunk, which is large enough for batches with hardly any padding.
 
-Texts longer than the encoder reads become aligned windows with `--long windows`. The paper has nothing like it. A pair
+Texts longer than the encoder reads become aligned windows with `--long windows`. The paper does not do this. A pair
 that does not fit is cut in two, and its parts again, until every part fits. The reference is cut at the sentence end
 nearest to its middle, or at the middle word. The candidate is cut at the corresponding word: the longest common runs of
 words (difflib) correspond, and places between two runs correspond by proportion. So if a candidate lacks half of the
@@ -176,7 +176,7 @@ def _encode(tokenizer: Any, texts: Sequence[tuple[str, str]], max_tokens: int) -
 
 
 def _mostly_unknown(encoded: EncodedPairs, unknown_id: int | None) -> NDArray[numpy.bool_]:
-    """For each pair: does the tokenizer not know most of the candidate? Never, if the model has no segment numbers."""
+    """For each pair, whether most of the candidate's tokens are unknown; False if the model has no segment numbers."""
     if unknown_id is None or not encoded.typed:
         return numpy.zeros(len(encoded), bool)
     before = numpy.concatenate([[0], numpy.cumsum(encoded.ids == unknown_id)])

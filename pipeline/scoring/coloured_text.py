@@ -1,7 +1,7 @@
 """Attributed words as coloured text: in a terminal, and as one HTML page that fetches nothing when it opens.
 
 Orange words cost score, blue words added to it; the darker, the more, on one scale for all pairs that are shown
-together. Without colour (NO_COLOR, a file, a pipe) the number stands behind the word. No text from the data reaches the
+together. Without colour (NO_COLOR, a file, a pipe) the number follows the word. No text from the data reaches the
 terminal or the page as a command: in the terminal control characters become a dot, on the page Jinja escapes all texts.
 """
 
@@ -21,7 +21,7 @@ COST_COLOURS, GAIN_COLOURS = (230, 223, 216, 209, 202), (195, 153, 117, 81, 39)
 """Backgrounds of an ANSI terminal's 256 colours, faint to strong; the text on them is black."""
 
 LISTED_WORDS = 5
-"""Most words of a pair that are named as those that cost most."""
+"""How many words of a pair are listed, at most, as those that cost most."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Metrics on the command line: checkpoints and baselines, with what settings, and what baselines say of systems.
+"""Metrics on the command line: checkpoints and baselines, their settings, and the scores that baselines give systems.
 
 Baselines are the metrics of `pipeline.evaluate.metrics`, found by their names. BERTScore's settings come from flags,
 those of other metrics from params.yaml.
@@ -120,7 +120,7 @@ def named_checkpoints(given: Sequence[str]) -> dict[str, Path]:
 
 
 def checkpoint_signature(folder: Path, max_tokens: int) -> str:
-    """As that of `bleurt score`, for texts that are read as the pipeline reads them, each aspect by its own output."""
+    """A signature like that of `bleurt score`, for texts as the pipeline reads them; each aspect has its own output."""
     from pipeline.core import runtime
     from pipeline.core.models import load_config
     from pipeline.scoring.signature import Signature, checkpoint_hash, package_version
@@ -135,7 +135,7 @@ def checkpoint_signature(folder: Path, max_tokens: int) -> str:
 
 @dataclass(frozen=True)
 class SystemScores:
-    """What one metric says: a score for each system, a p-value against the first for each, and its signature.
+    """The results of one metric: a score for each system, a p-value against the first for each, and its signature.
 
     A p-value is None for the first system, and for a metric that scores whole systems by something else than counts.
     """
@@ -149,7 +149,7 @@ class SystemScores:
 def baseline_scores(
     metrics: Sequence[Metric], settled: dict[str, Any], systems: Sequence[Texts], tests: Settings
 ) -> list[SystemScores]:
-    """What each of the `metrics` says of the `systems`; those with a corpus score come first.
+    """The results of each of the `metrics` for the `systems`; those with a corpus score come first.
 
     BLEU, chrF and TER are sacrebleu's corpus scores with its signature; TER counts errors, so lower is better there.
     Other metrics are means over the segments. The p-values are of paired approximate randomisation against the first

@@ -63,7 +63,7 @@ class Segments:
 def text_files(references: Sequence[str], candidates: Sequence[str], source: str | None = None) -> Iterator[Segments]:
     """Parallel text files, each named by its path or "-"; a file of candidates is a system.
 
-    Unequal numbers of lines, no lines, and bytes that are no UTF-8 are InputErrors.
+    Unequal numbers of lines, no lines, and bytes that are not UTF-8 are InputErrors.
     """
     names = [*references, *candidates, *([] if source is None else [source])]
     for name in names:
@@ -96,7 +96,7 @@ def text_files(references: Sequence[str], candidates: Sequence[str], source: str
 def table(name: str = STANDARD_INPUT) -> Iterator[Segments]:
     """A table, named by its path or "-"; its name is that of its one system.
 
-    Missing columns, malformed rows, cells that are no text, and tables without rows are InputErrors.
+    Missing columns, malformed rows, cells that are not text, and tables without rows are InputErrors.
     """
     with open_table(name) as opened:
         count, columns = 0, set[str]()

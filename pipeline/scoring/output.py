@@ -1,6 +1,6 @@
 """What the commands print and write: tables as text, JSON or LaTeX, and files that end up whole or unchanged.
 
-`--format` chooses the form and `--width` the digits behind the decimal point, as in sacrebleu.
+`--format` chooses the form and `--width` the digits after the decimal point, as in sacrebleu.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pipeline.core.errors import ParamsError
 from pipeline.scoring.inputs import one_of
 
 WIDTH = 4
-"""Digits behind the decimal point in tables."""
+"""Digits after the decimal point in tables."""
 
 
 class Format(enum.StrEnum):
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """--format and --width; `width` is None if it is not given."""
     parser.add_argument("--format", type=one_of(Format), default=Format.TEXT, metavar="NAME",
                         help="text (default), json, latex")  # fmt: skip
-    parser.add_argument("--width", type=digits, metavar="N", help="digits behind the decimal point")
+    parser.add_argument("--width", type=digits, metavar="N", help="digits after the decimal point")
 
 
 def digits(text: str) -> int:
@@ -56,7 +56,7 @@ def _without_nan(value: Any) -> Any:
 
 
 def shown(value: object, width: int | None = None) -> str:
-    """A cell: floats with `width` digits behind the point, whole numbers grouped, nothing for None.
+    """A cell: floats with `width` digits after the point, whole numbers grouped, nothing for None.
 
     >>> shown(0.12345), shown(0.5, 1), shown(12345), shown("a_b"), shown(None)
     ('0.1235', '0.5', '12,345', 'a_b', '')

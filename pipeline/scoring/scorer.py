@@ -7,7 +7,7 @@
 bleurt|checkpoint:3f1c…|output:adequacy|version:0.2.0|precision:float32|max_tokens:128|references:max|long:cut|edges:1
 
 Pairs are scored in chunks: each distinct pair once, in batches of similar length under a budget of tokens. Meanwhile
-the next chunk is tokenised. Several threads may use one scorer. `pipeline.scoring.unusual_texts` says what becomes of
+the next chunk is tokenised. Several threads may use one scorer. `pipeline.scoring.unusual_texts` says what happens to
 unusual texts, `pipeline.scoring.calibration` what a score means.
 """
 
@@ -97,7 +97,7 @@ class BleurtScorer:
         self._multi, self._long = _choice("multi", Multi, multi), _choice("long", Long, long)
         _check_counts(max_tokens=max_tokens, batch_tokens=batch_tokens)
         if device is not None and not device:
-            raise ParamsError("device: must name one at least.")
+            raise ParamsError("device: must name at least one.")
         devices = [runtime.device()] if device is None else [device] if isinstance(device, str) else list(device)
         self.precision = precision_on(check_device(devices[0]), precision)
         self.checkpoint = locate(str(checkpoint or DEFAULT_CHECKPOINT))
@@ -126,7 +126,7 @@ class BleurtScorer:
         """A score for each candidate, in order; `references[i]` is a text or a list of texts.
 
         `batch_size`: pairs of a batch, at most; by default only `batch_tokens` bounds a batch. Lists of unequal length,
-        and entries that are no text, are an InputError.
+        and entries that are not text, are an InputError.
         """
         return [scored.score for scored in self._scored(pairs_of(references, candidates, sources), batch_size)]
 

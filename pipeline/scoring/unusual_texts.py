@@ -1,4 +1,4 @@
-"""What becomes of unusual texts. The version of this policy is in every signature.
+"""What happens to unusual texts. The version of this policy is in every signature.
 
 No score is ever replaced: the model reads every pair, and a pair whose score needs a second look is flagged.
 

@@ -1,9 +1,9 @@
 """How far a metric orders and spaces segments as people do: Kendall, Pearson, Spearman, DARR (paper, sections 5, B.2).
 
 Human scores stand before metric scores everywhere. All four lie in [-1, 1] and higher is better. Kendall is tau-b,
-which corrects for ties, on all rows: the evaluator that the paper's authors released calls scipy's kendalltau so. DARR
-follows WMT. A statistic that is not defined (a constant column, fewer than two segments, no pair for DARR) is NaN and
-never 0. The report prints it as undefined.
+which corrects for ties, on all rows: the evaluator that the paper's authors released calls scipy's kendalltau in this
+way. DARR follows WMT. A statistic that is not defined (a constant column, fewer than two segments, no pair for DARR) is
+NaN and never 0. The report prints it as undefined.
 
 A worked example with five segments, `human = [1, 2, 3, 4, 5]` and `metric = [2, 1, 4, 3, 5]`: of the ten pairs of
 segments, (1, 2) and (3, 4) are ordered the wrong way, so tau = (8 - 2) / 10 = 0.6. Both columns have mean 3 and sum of

@@ -43,7 +43,7 @@ def _ratio(upper: Vector, lower: Vector) -> Vector:
 
 
 def _untied(values: Vector, weights: Weights) -> Vector:
-    """Ordered pairs of rows whose values differ: the square of the total less the squares of the tied groups."""
+    """Ordered pairs of rows whose values differ: the square of the total minus the squares of the tied groups."""
     order = numpy.argsort(values, kind="stable")
     starts = numpy.flatnonzero(numpy.r_[True, numpy.diff(values[order]) != 0])
     groups = numpy.add.reduceat(weights[:, order], starts, axis=1).astype(numpy.float64)

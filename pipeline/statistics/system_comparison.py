@@ -1,4 +1,4 @@
-"""Two systems by one metric: is a system better than the first one, beyond chance?
+"""Systems compared by one metric: is a system better than the first one, beyond chance?
 
 Scores are (systems, segments), higher is better. A system's score is the mean over its segments. Both tests are
 two-sided and paired. The bootstrap draws segments with replacement, the same ones for all systems (Koehn 2004); it also
@@ -6,9 +6,9 @@ gives the intervals. Approximate randomisation asks how often a difference as la
 decides which of the two systems gave which score (Noreen 1989). All p-values of one test are corrected together by
 Holm's method.
 
-A worked example: the first system scores 1, 2, 3 and another 2, 2, 5, so the differences are 1, 0, 2 and their mean is
-1. Of the four ways to sign 1 and 2, two have a mean of at least 1 in size, hence p = 1/2 by randomisation. With a tie
-width of 1, one segment of three got better and two are ties.
+A worked example: the first system scores 1, 2, 3 and another one scores 2, 2, 5, so the differences are 1, 0, 2 and
+their mean is 1. Of the four ways to sign 1 and 2, two have a mean of at least 1 in size, hence p = 1/2 by
+randomisation. With a tie width of 1, one segment of three got better and two are ties.
 """
 
 import math

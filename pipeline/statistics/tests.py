@@ -1,8 +1,8 @@
-"""How sure a number is: intervals, p-values, Holm's correction of several p-values, two metrics against people.
+"""How certain a number is: intervals, p-values, Holm's correction of several p-values, two metrics against people.
 
 Intervals and the paired bootstrap come from bootstrap resamples. A resample that leaves a statistic undefined (NaN) is
-left out; if more than MOST_UNDEFINED of the resamples do, the interval and the p-value are NaN, because the rest is no
-fair picture of the spread.
+left out; if more than MOST_UNDEFINED of the resamples do, the interval and the p-value are NaN, because the rest does
+not show the spread fairly.
 
 Is one of two metrics closer to the human ratings than the other, beyond chance? The permutation test asks how often a
 difference as large as the observed one appears if, for each segment, chance decides which of the two metrics gave which
@@ -68,9 +68,9 @@ def _known(values: Vector) -> Vector:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down p-values (1979), in the given order, for comparisons that are made together.
 
-    The chance to call even one difference real that is none is at most `level` if all with an adjusted p-value of at
-    most `level` are called real. This holds for tests that depend on each other. NaN stays NaN and counts as no
-    comparison. By hand: the smallest of three is multiplied by 3, the next by 2; none may fall below the one before.
+    Call every difference real whose adjusted p-value is at most `level`. The chance that this is wrong even once is
+    then at most `level`. This holds for tests that depend on each other. NaN stays NaN and counts as no comparison. By
+    hand: the smallest of three is multiplied by 3, the next by 2; none may fall below the one before.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -119,7 +119,7 @@ def paired_permutation(pairs: Sequence[Paired], permutations: int, rng: numpy.ra
 
 
 def _difference(human: Vector, both: Vector, kept: numpy.ndarray) -> Vector:
-    """Tau of the kept arrangement less tau of its mirror image; rows of `both` are first's, then second's."""
+    """Tau of the kept arrangement minus tau of its mirror image; rows of `both` are first's, then second's."""
     chosen = numpy.concatenate([kept, 1 - kept], axis=1)
     mirrored = numpy.concatenate([1 - kept, kept], axis=1)
     difference: Vector = weighted_kendall(human, both, chosen) - weighted_kendall(human, both, mirrored)

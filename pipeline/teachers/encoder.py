@@ -13,7 +13,7 @@ from pipeline.core.errors import ModelError
 from pipeline.core.models import load, load_config, load_tokenizer, usable_tokens
 
 Encoded = Mapping[str, list[list[int]]]
-"""What a tokenizer makes of texts: `input_ids` and the like, each a list of token rows without padding."""
+"""What a tokenizer makes of texts: `input_ids` and others, each a list of token rows without padding."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """A masked language model that fills masks from left to right by beam search (section 4.1, A.1).
 
 Every step fills one mask of each hypothesis, given all that the hypothesis has filled before, and keeps the
-`beam_width` most probable ones (the paper: 8). Where the paper is silent: special and unused pieces are never filled
-in, and a step's probabilities are shared out among the other pieces.
+`beam_width` most probable ones (the paper: 8). The paper leaves one thing open. Here special and unused pieces are
+never filled in, and the other pieces share a step's whole probability.
 
 The model is a BERT with its WordPiece tokenizer, uncased or cased.
 """
@@ -74,7 +74,7 @@ class MaskFiller:
         self.allowed = int((~banned).sum())
 
     def read(self, texts: Sequence[str]) -> list[Tokenized]:
-        """Tokenize each text whole, also one that is too long for the model."""
+        """Tokenize each text whole, even one that is too long for the model."""
         if not texts:
             return []
         batch = self.tokenizer(list(texts), return_offsets_mapping=True, truncation=False, verbose=False)
@@ -107,7 +107,7 @@ class MaskFiller:
         return found
 
     def _search(self, batch: list[Masked], beam_width: int) -> list[list[list[int]]]:
-        """Beam search over `batch`, whose texts stand by falling number of masks: the first `active` have one left."""
+        """Beam search over `batch`, whose texts are sorted by masks, most first: the first `active` have one left."""
         ids = pad([text.ids for text in batch], self.tokenizer.pad_token_id)[:, None].to(self.device)  # (S, 1, T)
         attention = pad([[1] * len(text.ids) for text in batch], 0).to(self.device)  # (S, T)
         positions = pad([text.positions for text in batch], 0).to(self.device)  # (S, masks)
@@ -138,7 +138,7 @@ class MaskFiller:
 
 
 def _filled(ids: torch.Tensor, batch: list[Masked], active: int) -> list[list[list[int]]]:
-    """The ids at the masks of the texts behind the first `active`: those that have no mask left."""
+    """The ids at the masks of the texts after the first `active`: these texts have no mask left."""
     rows = ids[active:].tolist()
     return [[[row[p] for p in batch[i].positions] for row in beam] for i, beam in enumerate(rows, active)]
 

@@ -193,8 +193,8 @@ def tuned_layer(encoder: str) -> int:
 
     The package's table has names such as "bert-base-uncased" and "microsoft/mpnet-base". The first of these that it
     holds counts: the name in params.yaml without its revision, `_name_or_path` of the model's config.json, the name of
-    the model's folder; each whole and then without its owner ("google-bert/bert-base-uncased"). If the table's layer is
-    above the model's last, the last is used.
+    the model's folder; each first whole and then without its owner ("google-bert/bert-base-uncased"). If the table's
+    layer is above the model's last, the last is used.
     """
     from bert_score.utils import model2layers  # imports matplotlib and pandas, which takes a second
 

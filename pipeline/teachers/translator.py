@@ -1,7 +1,7 @@
 """Translation models in Marian's format, run by CTranslate2: beam search, and scores by teacher forcing.
 
 They make backtranslated candidates (section 4.1) and the backtranslation likelihood (section 4.2). The paper uses
-Transformers of tensor2tensor. Here any Marian model in transformers layout serves: a model of one language pair, a
+Transformers of tensor2tensor. Here any Marian model in transformers layout will do: a model of one language pair, a
 many-target model (its vocabulary has tokens such as `>>fra<<`, and one of them goes before the source), or a
 many-source model.
 
@@ -197,7 +197,7 @@ def _gpu_translates() -> bool:
 
 
 def _decoding_limit(pieces: int, positions: int) -> int:
-    """Most pieces of the translation of a source of so many `pieces`: stops endless repetition early.
+    """Most pieces of the translation of a source of `pieces` pieces. This limit stops endless repetition early.
 
     It depends on the source and not on its batch, so that batching changes no translation.
 
@@ -226,7 +226,7 @@ def language_token(vocabulary: dict[str, int], language: str, folder: Path) -> s
 
 
 class _Converter(ctranslate2.converters.TransformersConverter):  # type: ignore[misc]
-    """CTranslate2's converter, which here reads safetensors only (law 9)."""
+    """CTranslate2's converter, which here reads safetensors only."""
 
     def load_model(self, model_class: Any, model_name_or_path: str, **kwargs: Any) -> Any:
         return load(model_class, Path(model_name_or_path), **kwargs)

@@ -1,6 +1,6 @@
-"""One resumable training loop: it keeps the weights that a validation score likes best.
+"""One resumable training loop: it keeps the weights with the best validation score.
 
-Dropout is seeded by (seed, step, process) and batches are a function of the step. A run that was killed goes on from
+Dropout is seeded by (seed, step, process) and batches are a function of the step. A run that was killed continues from
 its last state file, and ends with the weights and the history of a run that was never killed. Under torchrun every
 process computes its share of each batch (DistributedDataParallel), and every row counts the same. (If rows have several
 ratings each, every rating counts the same only if no row lacks one.) On hardware with bf16 the forward pass runs in it.
@@ -105,7 +105,7 @@ def fit(
     log: Callable[[int, dict[str, float]], None] | None = None,
     group: Group = Group(0, 1),
 ) -> History:
-    """Train `model` in place; it ends with the weights that `evaluate` scored highest, or without it with the last.
+    """Train `model` in place. It ends with the weights of the highest `evaluate`; without `evaluate`, with the last.
 
     `loss(model, rows)` is the mean loss of `rows`. `rows_at(step)` gives the rows of a step. `log(step, point)` is
     called at every evaluation, and again for those before a kill. A score that is not finite is never the best. A loss
@@ -208,7 +208,7 @@ def _save(
         "history": vars(history),
         "best": best,
     }
-    with replacing(file) as temporary, temporary.open("wb") as stream:  # a stream, for its errors are OSErrors
+    with replacing(file) as temporary, temporary.open("wb") as stream:  # a stream, because its errors are OSErrors
         torch.save(state, stream)
 
 

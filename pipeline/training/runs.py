@@ -1,7 +1,7 @@
 """What pre-training and fine-tuning share: where a run keeps its state, and what it leaves beside the weights.
 
-What a run took, and on what device, goes to the notes of `pipeline.core.runtime`: beside the weights stands only what
-is the same in every run of the same inputs, params and code on the same kind of machine.
+What a run took, and on what device, goes to the notes of `pipeline.core.runtime`: the files beside the weights hold
+only what is the same in every run of the same inputs, params and code on the same kind of machine.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ def state_folder(stage: str, name: str, inputs: Sequence[Path], *settings: objec
     """Folder under `.work` for the run `name` of `stage`.
 
     Another input, another setting (any object, by its `repr`) or another line of code that the stage can run means
-    another folder, so that a run never goes on from a state that is not its own.
+    another folder, so that a run never continues from another run's state.
     """
     code = modules.code_fingerprint(f"pipeline.{stage}.__main__")
     parts = [*map(repr, settings), code, name, *map(work.file_hash, inputs)]
@@ -55,7 +55,7 @@ def run(
     state: Path,
     out: Path,
 ) -> History | None:
-    """`fit` in torchrun's process group, if there is one; None in every process but the one that writes results."""
+    """`fit` in torchrun's process group, if there is one; None in every process except the one that writes results."""
     with process_group() as group, curves(out if group.rank == 0 else state / f"rank{group.rank}") as log:
         history = fit(model, loss, rows_at, schedule, state / "state.pt", evaluate=evaluate, log=log, group=group)
         return history if group.rank == 0 else None
@@ -80,7 +80,7 @@ def note_training(out: Path, seconds: float) -> None:
 
 
 def write_counts(out: Path, rows_in: int, dropped: Mapping[str, int]) -> None:
-    """Write `out/counts.json`: rows read, rows used, and those dropped by reason (law 7)."""
+    """Write `out/counts.json`: rows read, rows used, and those dropped by reason."""
     rows_out = rows_in - sum(dropped.values())
     work.write_json(out / "counts.json", {"rows_in": rows_in, "rows_out": rows_out, "dropped": dict(dropped)})
 

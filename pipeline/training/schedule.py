@@ -1,8 +1,9 @@
 """What happens at step s of a run: which rows it learns from, at what rate, and with which dropout.
 
-All of it is a pure function of (seed, s), so that a run can go on from any step. Rows are shuffled, cut into windows of
-many batches, and sorted by length inside a window; the batches of a window are shuffled again. Padding then costs a few
-per cent instead of half of the tokens, and the order stays random. The optimizer is Adam with warm-up and linear decay.
+All of it is a pure function of (seed, s), so that a run can continue from any step. Rows are shuffled, cut into windows
+of many batches, and sorted by length inside a window; the batches of a window are shuffled again. Padding then costs a
+few per cent instead of half of the tokens, and the order stays random. The optimizer is Adam with warm-up and linear
+decay.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ class Schedule:
 
     `layer_decay` multiplies the rate once for every layer below the top; 1.0 is the same rate everywhere. Gradients
     are cut to the norm `clip_norm`. Every `evaluate_every` steps the weights are scored, and every `save_every` steps
-    the run is saved, so that it can go on after a kill.
+    the run is saved, so that it can continue after a kill.
     """
 
     steps: AtLeastOne

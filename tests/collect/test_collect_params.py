@@ -88,8 +88,8 @@ def test_a_bad_corpus_is_refused(change: dict[str, object], message: str) -> Non
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"corpora": [CORPUS, CORPUS]}, "names must be there and unique"),
-        ({"corpora": []}, "names must be there and unique"),
+        ({"corpora": [CORPUS, CORPUS]}, "there must be names, all different"),
+        ({"corpora": []}, "there must be names, all different"),
         ({"validation_fraction": 1}, r"validation_fraction: must be below 1, not 1"),
         ({"max_words": 0}, "max_words: must be at least 1, not 0"),
         ({"drift": {"train_alpha": -1, "test_alpha": 0}}, r"drift\.train_alpha: must be at least 0, not -1"),

@@ -135,7 +135,7 @@ BAD = {
     "entities": (b'<!DOCTYPE m [<!ENTITY a "ha">]><mediawiki/>', "d.xml, line 1: declares an XML entity"),
     "utf8": (b"<mediawiki>\n<page>\xc3(</page></mediawiki>", "d.xml, line 2: not valid UTF-8"),
     "cut": (b"<mediawiki>\n<page>", "d.xml, line 2: the dump is cut off"),
-    "empty": (b"<mediawiki></mediawiki>", "d.xml: no article survives of 0 pages (there are none)"),
+    "empty": (b"<mediawiki></mediawiki>", "d.xml: no article is left of 0 pages (there are none)"),
 }
 
 
@@ -152,10 +152,10 @@ def test_bad_dump_is_one_sentence(tmp_path: Path, name: str) -> None:
 
 def test_only_redirects_and_only_long_sentences(tmp_path: Path) -> None:
     done = run(tmp_path, dump(tmp_path / "d.xml", ["#REDIRECT [[x]]"] * 2))
-    assert "d.xml: no article survives of 2 pages (2 redirect)." in done.stderr
+    assert "d.xml: no article is left of 2 pages (2 redirect)." in done.stderr
     done = run(tmp_path, dump(tmp_path / "d.xml", ["Word" + " word" * 9_999 + ".", "No."]))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-    assert "d.xml: no sentence survives of 2 (1 too_long, 1 too_short)." in done.stderr
+    assert "d.xml: no sentence is left of 2 (1 too_long, 1 too_short)." in done.stderr
 
 
 def test_real_dump(tmp_path: Path, real_data: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_10000_word_field_is_read(tmp_path: Path, write: Write) -> None:
     [
         ("a.csv", b"y\n1\n", r"a\.csv, line 1: the column is missing: 'x'\."),
         ("a.csv", b"", r"a\.csv, line 1: the column is missing: 'x'\."),
-        ("a.csv", b"x,x\n1,2\n", r"a\.csv, line 1: the column stands twice: 'x'\."),
+        ("a.csv", b"x,x\n1,2\n", r"a\.csv, line 1: the column occurs twice: 'x'\."),
         ("a.csv", b"x,y\n1,2\n1\n", r"a\.csv, line 3: has 1 fields, but the header 2\."),
         ("a.csv", b'x\n"abc\n', r"a\.csv, line 2: not well-formed \(.*\)\."),
         ("a.csv", b"x\nok\ncaf\xe9\n", r"a\.csv, line 3: not valid UTF-8: 'caf\\udce9'\."),

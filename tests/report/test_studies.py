@@ -80,7 +80,7 @@ def test_ablations_are_the_variants_of_runs_that_are_alike_in_all_else() -> None
     apart["data"]["params"]["params.yaml"]["data"]["finetune"]["ratings"] = 7
     lonely = ablation(read_runs(shown(experiment("both", 0.52, 0.48), apart), "x"))
     assert lonely is not None and list(lonely.runs) == ["bleurt/only_bleu"]
-    assert ablated(lonely.line("wmt17", "adequacy")) == "No bleurt/none and bleurt/all was run beside them."
+    assert ablated(lonely.line("wmt17", "adequacy")) == "No bleurt/none and bleurt/all was run to compare with."
 
 
 def test_sets_of_the_same_size_are_studies_of_their_own(tmp_path: Path) -> None:

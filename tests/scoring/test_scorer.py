@@ -245,7 +245,7 @@ def test_what_is_no_text_is_refused(scorer: BleurtScorer, references: list, cand
         ({"long": "drop"}, "^long: must be one of cut, windows, not 'drop'"),
         ({"precision": "fp8"}, "^precision: must be one of auto, float32, bf16, not 'fp8'"),
         ({"max_tokens": 65}, "^max_tokens: must lie between 5 and 64 for this model, not 65"),
-        ({"device": "tpu"}, "^device: 'tpu' is none that torch finds on this machine"),
+        ({"device": "tpu"}, "^device: 'tpu' is not a device that torch finds on this machine"),
     ],
 )
 def test_settings_that_cannot_be_met_are_named(checkpoint: Path, settings: dict[str, str], message: str) -> None:
@@ -271,7 +271,7 @@ def test_weights_that_give_no_number_are_no_metric(checkpoint: Path, tmp_path: P
 
 def test_settings_below_one_are_refused(checkpoint: Path, scorer: BleurtScorer) -> None:
     for settings, message in (
-        ({"device": []}, "device: must name one at least"),
+        ({"device": []}, "device: must name at least one"),
         ({"max_tokens": 0}, "max_tokens: must be at least 1, not 0"),
         ({"batch_tokens": -5}, "batch_tokens: must be at least 1, not -5"),
     ):

@@ -22,7 +22,7 @@ MODELS = ("entailment",)
 INPUTS = ("nli", "wikipedia")
 
 BATCH_TOKENS = 4096
-"""Of scoring; speed only."""
+"""Tokens of a batch when scoring, padding included; changes speed only."""
 
 Encoded = tuple[list[int], list[int]]
 """Token ids and segment types of a premise and its hypothesis."""
@@ -30,7 +30,7 @@ Encoded = tuple[list[int], list[int]]
 
 @params
 class Params:
-    """`vocabulary` pieces are kept, `conjunction_rows` are taken of ConjNLI, `validation_rows` choose the best step."""
+    """`vocabulary` pieces are kept; `conjunction_rows` come from ConjNLI; `validation_rows` choose the best step."""
 
     vocabulary: AtLeastOne
     max_pieces: AtLeastOne
@@ -41,7 +41,7 @@ class Params:
 
 
 def make(model: str, params: Params, data: Path, work: Path, out: Path) -> None:
-    """Train, or go on, and write `out`."""
+    """Train, or continue, and write `out`."""
     rows = training_rows(data / "nli", params.conjunction_rows, params.schedule.seed)
     texts = [text for row in rows for text in row[:2]] + read_wiki_split(data / "wikipedia")
     names = dict(enumerate(LABELS))

@@ -25,13 +25,13 @@ MODELS = ("mask-filler",)
 INPUTS = ("nli", "wikipedia")
 
 VALIDATION = Path("wikipedia", "wikitext-2-raw.valid.txt.gz")
-"""Inside the data: a quarter chooses the best step, all of it is for the score."""
+"""A file inside the data: a quarter of it chooses the best step, and all of it gives the score."""
 
 MASKED = 0.15
 """Share of the pieces that the score masks."""
 
 BATCH_TOKENS = 4096
-"""Of scoring; speed only."""
+"""Tokens of a batch when scoring, padding included; changes speed only."""
 
 
 @params
@@ -53,7 +53,7 @@ class Params:
 
 
 def make(model: str, params: Params, data: Path, work: Path, out: Path) -> None:
-    """Train, or go on, and write `out`."""
+    """Train, or continue, and write `out`."""
     texts = training_text(data, work / "segments")
     filler, tokenizer = encoder.start_model(
         BertForMaskedLM,

@@ -1,7 +1,7 @@
 """The bundled translators: one many-language Marian model from English to French and German, and one back.
 
 A small Transformer (Vaswani et al. 2017) in the Marian classes of transformers, so that CTranslate2 converts it. The
-learning rate runs through one or more cycles of warm-up, plateau and linear decay; a run that was killed goes on with
+learning rate runs through one or more cycles of warm-up, plateau and linear decay; a run that was killed continues with
 the batches that it would have had.
 """
 
@@ -27,7 +27,7 @@ MODELS = ("translator-en-x", INTO_ENGLISH)
 INPUTS = ("parallel",)
 
 SAVE_SECONDS = 240.0
-"""The state is saved so often, and at the end of every cycle."""
+"""Seconds between two saves of the state; it is also saved at the end of every cycle."""
 
 BEAM_WIDTH, BATCH_SENTENCES = 4, 64
 """How the stored models translate when they are scored: as the pipeline uses them."""
@@ -76,7 +76,7 @@ class Params:
 
 
 def make(model: str, params: Params, data: Path, work: Path, out: Path) -> None:
-    """Run the cycles, or go on with them, and write `out` in half precision."""
+    """Run the cycles, or continue them, and write `out` in half precision."""
     text = read_parallel(data / "parallel", params.heldout_one_in)
     tokenizer = pieces_for(text.train, work / "pieces", params.vocabulary)
     examples = encode(tokenizer, text.train, model == INTO_ENGLISH, params.max_pieces)
@@ -103,7 +103,7 @@ def scores(params: Params, data: Path, models: Path) -> dict[str, Any]:
 
 
 def translation_scores(folder: Path, into_english: bool, pairs: list[SentencePair]) -> dict[str, dict[str, Any]]:
-    """`fr-en` or `en-fr`, and German alike -> corpus BLEU, chrF, their signatures (sacrebleu), the number of pairs."""
+    """`fr-en` or `en-fr`, or with `de` -> corpus BLEU, chrF, their signatures (sacrebleu), the number of pairs."""
     model, found = load_translator(str(folder)), {}
     for language in LANGUAGES:
         chosen = [pair for pair in pairs if pair.language == language]
@@ -243,7 +243,7 @@ def rate_at(params: Params, cycle: Cycle, step: int, read: int) -> float:
 
 
 def train_cycle(model: MarianMTModel, examples: list[Example], params: Params, cycle: Cycle, state_file: Path) -> None:
-    """One cycle, in place; it goes on from `state_file` with the batches that it would have had."""
+    """One cycle, in place; it continues from `state_file` with the batches that it would have had."""
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=cycle.learning_rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True
     )

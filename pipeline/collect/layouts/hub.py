@@ -1,11 +1,11 @@
 """The hub's table of all years' direct assessments since 2017 (RicardoRei/wmt-da-human-evaluation), or a copy of it.
 
 Columns lp, src, mt, ref, score (the z-score), raw (0-100) and year; annotators and domain are not kept. Systems are not
-named. Rows without a reference or a z-score are dropped and counted, because nobody can mend them here.
+named. Rows without a reference or a z-score are dropped and counted, because they cannot be repaired here.
 
-A data set of the hub is read with the library `datasets`, all of its splits; a line number is that of a row. Of its CSV
-files only an empty cell is missing: a translation may well be "None" or "NA". A local copy is read as any other table,
-so that errors name its file and line.
+A data set of the hub is read with the library `datasets`, all of its splits; a line number is that of a row. In its CSV
+files only an empty cell counts as missing, because a translation may be "None" or "NA". A local copy is read as any
+other table, so that errors name its file and line.
 """
 
 from collections import Counter
@@ -116,10 +116,10 @@ def _from_hub(path: str) -> list[tuple[str, Rows]]:
         options = CSV if isinstance(builder.config, CsvConfig) else {}
         found = datasets.load_dataset(name, revision=revision or None, **options)
     except datasets.exceptions.DatasetNotFoundError as error:
-        raise InputError("is no local path, and no data set or revision of the hub", file=path) from error
+        raise InputError("is neither a local path nor a data set or revision of the hub", file=path) from error
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         raise InputError(
-            f"neither a local path nor to be had from the hub ({type(error).__name__}); give a CSV or Parquet copy of "
+            f"neither a local path nor available from the hub ({type(error).__name__}); give a CSV or Parquet copy of "
             "the data set, or run where the hub can be reached",
             file=path,
         ) from error

@@ -1,12 +1,12 @@
-"""One's own ratings: a table (`pipeline.files.tables`), a folder of tables, or standard input ("-").
+"""A user's own ratings: a table (`pipeline.files.tables`), a folder of tables, or standard input ("-").
 
 Columns: `candidate`, `score` and `reference` or `references` (a text, or a list of texts of which the first is the
-reference; in CSV and TSV `references` holds a JSON list), and if known `source`, `system`, `segment` and
+reference; in CSV and TSV `references` holds a JSON list), and, if known, `source`, `system`, `segment` and
 `language_pair`. Other columns are ignored. Rows of equal `segment` and reference are rated against each other, whatever
 file they stand in (there may be a file for each system); equal numbers of different references are different segments.
 
 With `scale: 100` a `score` is a raw rating from 0 to 100, and the training target is score / 100. This constant does
-not move when rows are added or split anew, as a standardisation over the corpus would. With `scale: null` a score is a
+not move when rows are added or split again, as a standardisation over the corpus would. With `scale: null` a score is a
 standardised rating and the target itself, as WMT's are: only such ratings train beside WMT's.
 """
 

@@ -2,9 +2,9 @@
 
 `all_data_final_averaged.csv` has a row for each candidate: `mr` (the input triples), `team`, `text`, the mean ratings
 `fluency`, `grammar`, `semantics` from 1 to 3, and the scores `bleu`, `meteor`, `ter`. `MRs.txt`, `sample-ids.txt` and
-`gold-sample-reference{N}.lex` are parallel, one line an input, an empty line where an input has fewer references. A
-candidate makes one row for each aspect, rating_id "<corpus>/<id>/<aspect>". `segment` is the input's id and `source`
-its triples, so splits never share an input, unless a corpus is split by system.
+`gold-sample-reference{N}.lex` are parallel, one line for each input, and an empty line if an input has fewer
+references. A candidate makes one row for each aspect, rating_id "<corpus>/<id>/<aspect>". `segment` is the input's id
+and `source` its triples, so splits never share an input, unless a corpus is split by system.
 
 As in the paper, texts that people wrote (the team `webnlg`) and void predictions are left out, and counted. A void
 prediction is an empty text or "null" (168 rows of `vietnam`). This leaves 4,772 pairs of a candidate and a reference;
@@ -60,7 +60,7 @@ def load(corpus: Corpus) -> Loaded:
     ids: set[str] = set()
     for line, row in read_table(file, ("id", "mr", "team", "text", *ASPECTS, *PUBLISHED)):
         if row["id"] in ids:
-            raise InputError("id stands twice", file=file, line=line, value=row["id"])
+            raise InputError("id occurs twice", file=file, line=line, value=row["id"])
         ids.add(row["id"])
         ratings = _ratings(row, inputs, corpus.scale, file, line)
         reason = _reason(row, corpus)

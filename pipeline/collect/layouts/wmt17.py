@@ -62,7 +62,7 @@ def load(corpus: Corpus) -> Loaded:
 def _rating(
     texts: PairTexts | None, file: Path, line: int, *, pair: str, system: str, segment: str, z: float
 ) -> Rating | str:
-    """The rating, or the reason for which there is none."""
+    """The rating, or the reason why there is none."""
     if texts is None:
         return NO_TEXTS
     position = texts.position(segment, file, line)

@@ -7,7 +7,7 @@ LAYOUT = Layout()
 
 
 def output_name(system: str, language_pair: str) -> str:
-    """The name that the output file has; the ratings cut off the end of one.
+    """The system's name in its output file; the ratings shorten one name.
 
     >>> output_name("UAlacant_-_NM", "fi-en"), output_name("uedin-nmt.1", "de-en")
     ('UAlacant_-_NMT+RBMT.6722', 'uedin-nmt.1')

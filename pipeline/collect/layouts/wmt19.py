@@ -1,7 +1,7 @@
 """WMT 2019: `ad-seg-scores-{lp}.csv` and the texts of newstest2019, published as two archives.
 
 Names of systems differ between the ratings and the files of outputs; `output_name` holds the rules. Ratings of one pair
-(zh-en) stand twice; the sentence-level ones made with Turkle count.
+(zh-en) are there twice; the sentence-level ones made with Turkle count.
 """
 
 import re
@@ -25,7 +25,7 @@ OUTPUT_NAMES = {
 
 
 def output_name(system: str, language_pair: str) -> str:
-    """The name that the output file has.
+    """The system's name in its output file.
 
     >>> output_name("Frank-s-MT.6127", "fi-en"), output_name("Unsupervised.6929", "de-cs")
     ('Frank_s_MT.6127', 'Unsupervised.de-cs.6929')

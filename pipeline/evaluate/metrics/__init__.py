@@ -1,9 +1,10 @@
 """The metrics that ours is compared with, and what a metric declares.
 
-A metric is a `Metric` in the tuple `METRICS` of a module of this folder; a module may offer several. Nothing lists the
-modules: such a file, its name in `evaluate.baselines` of params.yaml, its `Section` if it has settings, and its test
-add a metric to the stage evaluate, to `bleurt benchmark` and to `bleurt compare`. Higher is better everywhere: an error
-rate is negated. Modules import their libraries when they score, because `bleurt` asks for the metrics' names only.
+A metric is a `Metric` in the tuple `METRICS` of a module of this folder; a module may offer several. There is no list
+of the modules. To add a metric to the stage evaluate, to `bleurt benchmark` and to `bleurt compare`, add its module,
+its name in `evaluate.baselines` of params.yaml, its `Section` if it has settings, and its test. Higher is better
+everywhere: an error rate is negated. Modules import their libraries when they score, because `bleurt` asks for the
+metrics' names only.
 """
 
 import enum
@@ -79,7 +80,7 @@ class Section:
     """The settings of a module's metrics: the section `evaluate.<name>` of params.yaml.
 
     `params`: its class, made by `pipeline.core.params.params`. `models(settings)`: names of the models that are used.
-    `settle(params, validation rows, batch_tokens)`: the settings that the metrics get, with what the params leave open
+    `settle(params, validation rows, batch_tokens)`: the settings that the metrics get; what the params leave open is
     chosen on the validation ratings.
     """
 
@@ -99,7 +100,7 @@ class Corpus(Protocol):
         """The score of summed `counts` (counts,), as the metric's authors print it: TER is not negated here."""
 
     def signature(self) -> str:
-        """How the score was computed; to be asked after `counts`."""
+        """How the score was computed; call `counts` first."""
 
 
 def _reads_everything(texts: Texts) -> bool:
@@ -111,11 +112,14 @@ class Metric:
     """What a metric declares.
 
     `name`: as in params.yaml and in all tables. `reads`: which texts it needs. `level`: what it scores.
+
     `score(texts, settings, batch_tokens)`: float64, higher is better: (segments,), or (segments, outputs) if it has
-    `aspects`; of the level SYSTEM one number, shape (), for the segments of one system. `settings` are those of its
-    `section`, None if it has none; `batch_tokens` may change speed and memory only.
+    `aspects`; a metric of the level SYSTEM gives one number, shape (), for the segments of one system. `settings` are
+    those of its `section`, None if it has none; `batch_tokens` may change speed and memory only.
+
     `signature(settings)`: what a reader needs to get the same scores. `can_read(texts)`: whether it finds words in this
     writing; if it finds none, its scores would all be alike, and it is left out.
+
     `title`: its name in `bleurt compare`. `corpus`: how it scores a system there, if not by the mean over the segments.
     `aspects`: what each of several outputs judges. `apart`: whether the rows of each corpus and language pair are
     scored by themselves, because scores depend on the rows beside them (IDF).
@@ -143,7 +147,7 @@ def known_metrics() -> dict[str, Metric]:
 
 
 def check_names(wanted: Sequence[str]) -> None:
-    """A ValueError that begins with a place in the list `baselines` if a name is unknown or stands twice."""
+    """A ValueError that begins with a place in the list `baselines` if a name is unknown or occurs twice."""
     known = known_metrics()
     for place, name in enumerate(wanted):
         if name not in known:
@@ -165,7 +169,7 @@ def load_sections(file: Path, metrics: Iterable[Metric]) -> dict[str, Any]:
 
 
 def settings_of(metric: Metric, settled: dict[str, Any]) -> Any:
-    """What `metric` gets of the `settled` sections."""
+    """The settings of `metric` among those of the `settled` sections."""
     return None if metric.section is None else settled[metric.section.name]
 
 

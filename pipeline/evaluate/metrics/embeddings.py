@@ -1,10 +1,10 @@
-"""Metrics that match the vectors of tokens: BERTScore, and how far words must travel after MoverScore.
+"""Metrics that match the vectors of tokens: BERTScore, and a word mover's distance like MoverScore.
 
-BERTScore's F1 (Zhang et al. 2020) comes with and without weights by inverse document frequency, and is not rescaled. At
-most 1; a pair with an empty side scores 0. The vectors are those of one layer of an encoder. If params.yaml leaves the
-layer open, it is the layer that people agree with most on the validation ratings: Zhang et al. (appendix B) choose it
-on ratings too. The test rows are not read for that. IDF is counted over the references of one corpus and language pair,
-as the metric's authors count it over a test set.
+BERTScore's F1 (Zhang et al. 2020) comes with and without weights by inverse document frequency, and is not rescaled. It
+is at most 1; a pair with an empty side scores 0. The vectors are those of one layer of an encoder. If params.yaml
+leaves the layer open, it is the layer that people agree with most on the validation ratings: Zhang et al. (appendix B)
+choose it on ratings too. The test rows are not read for that. IDF is counted over the references of one corpus and
+language pair, as the metric's authors count it over a test set.
 
 MoverScore (Zhao et al. 2019) asks how far the words of the candidate must travel to become those of the reference: the
 earth mover's distance between the tokens of both sides, each weighing its IDF over the references, with the Euclidean

@@ -1,16 +1,16 @@
 """Metrics that count words and n-grams: BLEU, chrF and TER by sacrebleu, ROUGE by rouge-score, METEOR by nltk.
 
-sacrebleu scores segments, as the paper compares with (section 5.1, B.2), and whole systems. Of segments: `sentbleu`,
+sacrebleu scores segments, as in the paper (section 5.1, B.2), and whole systems. For segments: `sentbleu`,
 `chrf++` (words beside characters) and `ter`, negated because it is an error rate. The paper's sentBLEU is that of Moses
 on Moses tokens. Ours is sacrebleu's (13a tokens, exponential smoothing, effective order), which everybody can repeat
-from its signature. Of systems: `bleu` and `chrf` (chrF2), sacrebleu's corpus scores. Ranges: BLEU and chrF 0 to 100,
+from its signature. For systems: `bleu` and `chrf` (chrF2), sacrebleu's corpus scores. Ranges: BLEU and chrF 0 to 100,
 TER at most 0 (minus the edits per 100 words of the reference).
 
 ROUGE-2 and ROUGE-L: F of common bigrams, and of the longest common subsequence (Lin 2004). From 0 to 1. Texts are
 lower-cased, words are not stemmed. rouge-score knows Latin letters and digits only.
 
 METEOR (Banerjee and Lavie 2005): words and Porter stems that match, and how scattered they are. From 0 to 1. Synonyms
-are left out: they need WordNet, which no package brings along. Words are sacrebleu's 13a tokens.
+are left out: they need WordNet, which no package includes. Words are sacrebleu's 13a tokens.
 """
 
 import itertools
@@ -75,7 +75,7 @@ class CorpusScore:
         return numpy.array(self._metric._extract_corpus_statistics(texts.candidates, streams), dtype=numpy.float64)
 
     def total(self, counts: numpy.ndarray) -> float:
-        """The corpus score, as `corpus_score` of sacrebleu computes it too; of TER, lower is better."""
+        """The corpus score, equal to sacrebleu's `corpus_score`; for TER, lower is better."""
         return float(self._metric._compute_score_from_stats(counts.tolist()).score)
 
     def signature(self) -> str:

@@ -1,6 +1,6 @@
 """BERTScore precision, recall and F1 (section 4.2, A.3), by `pipeline.teachers.matching`.
 
-The paper takes an implementation of its own over BERT-large, uncased; here the model and the layer are parameters.
+The paper uses its own implementation over BERT-large, uncased; here the model and the layer are parameters.
 """
 
 import math
@@ -31,12 +31,12 @@ def _baseline(value: Any) -> Any:
 
 
 Baseline = Annotated[tuple[float, float, float] | str | None, BeforeValidator(_baseline)]
-"""What unrelated pairs have: precision, recall and F1; or the language of bert-score's own table of them; or null."""
+"""The values of unrelated pairs: precision, recall and F1; or the language of bert-score's table of them; or null."""
 
 
 @params
 class Params:
-    """Which encoder, which of its layers, which weights; more in `pipeline.teachers.matching.Matching`.
+    """The encoder, its layer and the weights; more in `pipeline.teachers.matching.Matching`.
 
     `layer`: null for the layer that bert-score's authors tuned, or the last one if they did not (see
     `matching.tuned_layer`; for the packaged MiniLM: 6, its last). `baseline`: rescales the values so that those of

@@ -43,9 +43,9 @@ def score(pairs: pyarrow.Table, params: Params) -> numpy.ndarray:
 
 
 def entailment(references: Sequence[str], candidates: Sequence[str], params: Params) -> numpy.ndarray:
-    """Probabilities that the reference entails, contradicts, is neutral to the candidate, (n, 3) float32, sum 1.
+    """Probabilities that the reference entails, contradicts or is neutral to the candidate, (n, 3) float32, sum 1.
 
-    Each distinct pair is classified once. Raises ModelError if the classifier has other labels than the three.
+    Each distinct pair is classified once. Raises ModelError if the classifier's labels are not these three.
     """
     folder = locate(params.model)
     classifier = load_classifier(folder, device())

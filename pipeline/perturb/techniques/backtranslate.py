@@ -20,7 +20,7 @@ class Params:
     """Which segments go through which pivots, and how wide the search is."""
 
     share: Share
-    """Of the segments; drawn anew for each pivot."""
+    """Share of the segments; each pivot has its own draw."""
     language: str
     """ISO 639-1 code of the segments' language, into which the way back translates."""
     pivots: Pivots

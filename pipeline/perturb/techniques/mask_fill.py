@@ -4,10 +4,10 @@ There are two styles. Both mask whole words, with one mask for each word piece a
 random words, whose number is uniform; or one contiguous span, whose length and then whose start is uniform. The masks
 are filled by beam search (see `pipeline.teachers.mask_filler`).
 
-Where the paper is silent, or we deviate:
+Choices that the paper leaves open, or that differ from it:
 - the candidate is the best hypothesis that changes the text, since a candidate equal to its reference teaches
   nothing. If no hypothesis changes it, as can happen with a narrow beam, the attempt is dropped as unchanged;
-- `max_mask_share` can limit how much of a short sentence is masked (1, the paper's, sets no limit);
+- `max_mask_share` can limit how much of a short sentence is masked (the paper's value, 1, sets no limit);
 - words that are not masked keep their spelling.
 
 Filled pieces go back into the sentence; everything else stays as it was written, character by character. The mask
@@ -43,10 +43,10 @@ CLOSING = frozenset(",.;:!?)]}%’”")
 OPENING = frozenset("([{$£€“‘")
 TIGHT = frozenset("-–/'")
 NEARLY_ALWAYS = 0.9
-"""Share of a word's occurrences that must have a spelling for a fill to get it."""
+"""A filled word gets a spelling only if at least this share of the word's occurrences have it."""
 
 FUNCTION_WORDS = frozenset(("us", "it", "who", "may", "will", "am", "or", "in"))
-"""Words that a name or an abbreviation is often spelled like: US, IT, WHO, May. They are never re-cased."""
+"""Words that are often also names or abbreviations: US, IT, WHO, May. They are never re-cased."""
 
 
 class MaskStyle(enum.StrEnum):
@@ -62,7 +62,7 @@ class Params:
 
     model: ModelName
     share: Share
-    """Of the segments, drawn at random."""
+    """Share of the segments, drawn at random."""
     copies: AtLeastOne
     """Attempts for each drawn segment."""
     styles: tuple[MaskStyle, ...]

@@ -30,7 +30,7 @@ class Params:
     pairs: AtLeastZero
     """How many are drawn from all sources together; 0 for none."""
     max_words: AtLeastOne
-    """Of the reference and of the candidate; rows with a longer one are left out."""
+    """Most words of the reference and of the candidate; longer rows are left out."""
 
     @model_validator(mode="after")
     def _has_sources(self) -> Self:

@@ -38,7 +38,7 @@ class Params:
 
     sources: tuple[ParallelSource, ...]
     pairs: AtLeastZero
-    """How many sentences are drawn from all sources together; 0 for none. Of equal sentences the first counts."""
+    """How many different sentences are drawn from all sources together; 0 for none."""
     language: str
     """ISO 639-1 code of the sentences' language, into which the foreign sides are translated."""
     min_words: AtLeastOne

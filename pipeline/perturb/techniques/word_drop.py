@@ -1,7 +1,7 @@
 """Word dropping (section 4.1, A.1): copies of pairs whose candidate loses words drawn at random.
 
-It works on the pairs that the techniques before it made, so it stands behind them in params.yaml. A copy keeps
-everything else of its parent, also the technique.
+It works on the pairs that the techniques before it made, so it comes after them in params.yaml. A copy keeps everything
+else of its parent, even the technique.
 
 The number of words to drop is uniform from 1 to the number of words; which words is uniform too. Dropping all words is
 allowed and gives an empty candidate, a void prediction. Spaces separate words; in a script without spaces every
@@ -26,7 +26,7 @@ class Params:
     """How many pairs get a copy with words dropped."""
 
     share: Share
-    """Of the pairs that the other techniques made; the paper's is 0.3."""
+    """Share of the pairs that the other techniques made; the paper's is 0.3."""
 
 
 def needs(params: Params) -> tuple[Path, ...]:

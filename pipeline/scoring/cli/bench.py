@@ -60,12 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(add)
     add("--ratings", type=Path, default=SAMPLE, metavar="PATH",
         help=f"pairs: a file of ratings, or a folder that collect wrote (default {SAMPLE})")  # fmt: skip
-    add("--pairs", type=at_least_one, default=4000, metavar="N", help="at most so many of them (default 4000)")
-    add("--threads", type=at_least_one, default=2, metavar="N", help="of torch (default 2)")
+    add("--pairs", type=at_least_one, default=4000, metavar="N", help="at most N of them (default 4000)")
+    add("--threads", type=at_least_one, default=2, metavar="N", help="threads of torch (default 2)")
     add("--rounds", type=at_least_one, default=3, metavar="N", help="how often each way is measured (default 3)")
     add("--memory_pairs", type=int, default=100_000, metavar="N", help="0 leaves memory out (default 100000)")
     add("--steps", type=int, default=24, metavar="N", help="training steps; 0 leaves training out (default 24)")
-    add("--params", type=Path, default=Path("params.yaml"), metavar="FILE", help="what a training step is")
+    add("--params", type=Path, default=Path("params.yaml"), metavar="FILE", help="settings of a training step")
     add("--json", action="store_true", help="print one JSON object")
 
 

@@ -7,7 +7,7 @@
 The pipeline's own evaluation: Kendall, Pearson, Spearman and DARR by language pair and on average, with bootstrap
 intervals, beside the baselines, and paired tests against the best of them, corrected by Holm for their number. A
 baseline that scores whole systems, such as bleu, adds the correlation with people's mean ratings of the systems.
-Ratings are a CSV, TSV, JSONL or Parquet file (or a folder of such) with the columns reference, candidate and score, as
+Ratings are a CSV, TSV, JSONL or Parquet file (or a folder of these) with the columns reference, candidate and score, as
 the layout `own` reads them, or a folder that the stage collect wrote, whose rows of --split are taken. Texts are read
 as `collect` reads them (character references undone, rows with more words than `collect.max_words` of params.yaml left
 out), without the clean-up of `bleurt score`, so that the numbers are those of the pipeline.
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--resamples", type=at_least_one, default=1000, metavar="N", help="of the bootstrap (default 1000)")
     add("--permutations", type=at_least_one, default=1000, metavar="N", help="of the paired tests (default 1000)")
     add("--confidence", type=float, default=0.95, metavar="P", help="of the intervals (default 0.95)")
-    add("--darr_gap", type=float, default=25.0, metavar="N", help="points of 100 that people told apart (default 25)")
+    add("--darr_gap", type=float, default=25.0, metavar="N", help="least difference that counts, of 100 (default 25)")
     add("--seed", type=int, default=1, metavar="N", help="of resamples and permutations (default 1)")
     output.add_arguments(parser)
 
@@ -133,7 +133,7 @@ def read_ratings(place: Path, scale: float | None, split: str) -> list[Row]:
 
 
 def baselines(wanted: Sequence[str] | None) -> list[Metric]:
-    """The metrics that are `wanted`, each once; those of params.yaml if nothing is said."""
+    """The metrics that are `wanted`, each once; those of params.yaml if `wanted` is None."""
     known = known_metrics()
     names = load_key(params_file(), "evaluate")["baselines"] if wanted is None else wanted
     return [known[name] for name in dict.fromkeys(names)]
@@ -158,7 +158,7 @@ def _left_out(found: Findings) -> Iterator[str]:
 
 
 def render(found: Findings, settings: Settings, signatures: dict[str, str], format: Format, width: int | None) -> str:
-    """The findings as tables, all numbers times 100 but p-values."""
+    """The findings as tables, all numbers times 100 except p-values."""
     mark = "% " if format is Format.LATEX else ""
     blocks = [
         f"{mark}{title}\n\n{output.table(as_records(table), format, width)}"
@@ -218,7 +218,7 @@ def _cell(row: Row, *, interval: bool) -> str:
 
 
 def _wide(cells: Any, order: list[str], column: str, headings: dict[str, str]) -> Any:
-    """A row a metric, a column for each of `headings` that is there; empty if a cell is not."""
+    """A row for each metric, a column for each of `headings` with values; a missing value is empty."""
     wide = cells.pivot(index="metric", columns=column, values="text")
     present = {name: heading for name, heading in headings.items() if name in wide}
     return wide.reindex(order)[list(present)].rename(columns=present).fillna("").reset_index()

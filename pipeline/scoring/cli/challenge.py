@@ -1,4 +1,4 @@
-"""`bleurt challenge`: count how often a metric prefers the better of two candidates, where everyone knows it.
+"""`bleurt challenge`: count how often a metric prefers the candidate that everyone knows to be better.
 
   bleurt challenge --checkpoint models/finetune/all
 
@@ -30,7 +30,7 @@ ALL = "all"
 
 BATCH_TOKENS = 8192
 WIDTH = 1
-"""Digits behind the decimal point of a percentage, unless --width says otherwise."""
+"""Digits after the decimal point of a percentage, unless --width says otherwise."""
 
 Score = Callable[[Sequence[str], Sequence[str]], "Sequence[float] | numpy.ndarray"]
 """References and candidates (pairs,) -> scores (pairs,), higher is better."""
@@ -67,7 +67,7 @@ class Tally(NamedTuple):
 def read_items(file: Path) -> list[Item]:
     """The items of a table (CSV, TSV, JSONL or Parquet) with the columns COLUMNS, in its order.
 
-    An InputError if a field other than `worse` is empty, an id stands twice, candidates are equal, or there is no item.
+    An InputError if a field other than `worse` is empty, an id occurs twice, candidates are equal, or there is no item.
     """
     from pipeline.files.tables import read_table, text
 
@@ -78,7 +78,7 @@ def read_items(file: Path) -> list[Item]:
             if not getattr(item, name):
                 raise InputError(f"{name} is empty", file=file, line=line)
         if item.id in items:
-            raise InputError("id stands twice", file=file, line=line, value=item.id)
+            raise InputError("id occurs twice", file=file, line=line, value=item.id)
         if item.better == item.worse:
             raise InputError("better and worse are the same", file=file, line=line, value=item.better)
         items[item.id] = item

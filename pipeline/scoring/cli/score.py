@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pipeline.scoring.results import Result, Results
 
 SCORE_WIDTH = 6
-"""Digits behind the decimal point of segment scores."""
+"""Digits after the decimal point of segment scores."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,10 +1,10 @@
 """`bleurt selftest`: check that a checkpoint scores here as it should.
 
-Prints PASS, or what is off, and then exits with 1. Golden pairs are scored in single precision, again and again: in
-other batches, in another order, with other numbers of threads, and on the CPU as well if the device is another one. No
-score may change by 1e-4.
+Prints PASS. If something is off, it prints what, and exits with 1. Golden pairs are scored in single precision, again
+and again: in other batches, in another order, with other numbers of threads, and on the CPU as well if the device is
+another one. No score may change by 1e-4.
 
-If the checkpoint's folder holds `selftest.json`, scores must also be those of that file, within the same limit: this
+If the checkpoint's folder holds `selftest.json`, scores must also equal those of that file, within the same limit: this
 installation then computes what the author's did. `bleurt selftest --write` writes it, on the author's machine.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FILE = "selftest.json"
 LIMIT = 1e-4
-"""A score that changes by so much is off."""
+"""A score that changes by this much or more is off."""
 
 BATCH_SIZES = (1, 2, 7)
 SEED = 1

@@ -1,4 +1,4 @@
-"""`bleurt studies`: set experiments side by side that differ in one setting.
+"""`bleurt studies`: compare experiments that differ in one setting.
 
   dvc exp show --json | bleurt studies --out reports/studies
 

@@ -137,7 +137,7 @@ def test_a_hub_name_without_network_is_one_sentence(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    expected = r"neither a local path nor to be had from the hub \(\w+\); give a CSV or"
+    expected = r"neither a local path nor available from the hub \(\w+\); give a CSV or"
     for name in ("owner/ratings", "owner/ratings@v2", "no owner or name"):
         with pytest.raises(InputError, match=rf"^{name}: {expected}"):
             load(corpus("hub", Path(name)))
@@ -148,5 +148,6 @@ def test_a_name_that_the_hub_does_not_know_is_one_sentence(corpus: Make, monkeyp
         raise datasets.exceptions.DatasetNotFoundError("Dataset 'owner/rating' doesn't exist on the Hub.")
 
     monkeypatch.setattr("datasets.load_dataset_builder", unknown)
-    with pytest.raises(InputError, match=r"^owner/rating: is no local path, and no data set or revision of the hub\.$"):
+    expected = r"^owner/rating: is neither a local path nor a data set or revision of the hub\.$"
+    with pytest.raises(InputError, match=expected):
         load(corpus("hub", Path("owner/rating")))

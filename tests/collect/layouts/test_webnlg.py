@@ -77,7 +77,7 @@ def test_published_scores_come_along_and_higher_is_better(folder: Path, corpus: 
         (
             "all_data_final_averaged.csv",
             HEADER + "1,A | is | b,t,x,c,seen,0,0,0,1,1,1\n" + "1,A | is | b,u,x,c,seen,0,0,0,1,1,1\n",
-            r"averaged\.csv, line 3: id stands twice: '1'\.",
+            r"averaged\.csv, line 3: id occurs twice: '1'\.",
         ),
     ],
 )

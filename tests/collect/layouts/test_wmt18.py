@@ -105,5 +105,5 @@ def test_a_missing_half_says_what_to_put_where(parts18: tuple[Path, Path], corpu
 
 def test_ratings_that_stand_twice_are_refused(parts18: tuple[Path, Path], write: Write, corpus: Make) -> None:
     write(parts18[0] / "other" / "ad-seg-scores-fi-en.csv", HEADER + "nmt.1 1 1 1 1\n")
-    with pytest.raises(InputError, match=r"ad-seg-scores-fi-en\.csv: stands twice, also as "):
+    with pytest.raises(InputError, match=r"ad-seg-scores-fi-en\.csv: occurs twice, also as "):
         load(corpus("wmt18", *parts18))

@@ -150,7 +150,7 @@ def test_rows_are_read_in_order_and_only_worse_may_be_empty(file: Callable[[str]
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("1\tx\tr\tb\tw\n1\tx\tq\tb\tw\n", r"items\.tsv, line 3: id stands twice: '1'\."),
+        ("1\tx\tr\tb\tw\n1\tx\tq\tb\tw\n", r"items\.tsv, line 3: id occurs twice: '1'\."),
         ("1\t \tr\tb\tw\n", r"items\.tsv, line 2: category is empty\."),
         ("1\tx\t\tb\tw\n", r"items\.tsv, line 2: reference is empty\."),
         ("1\tx\tr\t\tw\n", r"items\.tsv, line 2: better is empty\."),
