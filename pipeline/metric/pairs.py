@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.errors import ModelError
 
-CHUNK_PAIRS, CHUNK_CHARACTERS = 8192, 2_000_000
+CHUNK_PAIRS, CHUNK_CHARACTERS = 1024, 500_000
 """The most pairs, and about the most characters, that are tokenised at once. It bounds the memory that this takes."""
 
 

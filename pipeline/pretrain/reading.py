@@ -57,6 +57,7 @@ def read_labelled(
 
     An InputError if there are no pairs, or if labels do not belong to the pairs row for row, are not float32 or null.
     """
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # Arrow's own would keep for itself what the texts took
     shards = list_shards(pairs)
     for signal in columns:
         if len(list_shards(labels / signal)) != len(shards):

@@ -3,7 +3,8 @@
 The tokens of each shard of pairs are one Arrow file under `.work/pretrain/tokens-<fingerprint>`, where another pair,
 another tokenizer or another `max_tokens` means another fingerprint. A file either is whole or does not exist. Processes
 that want the same tokens at once wait for the first of them; after a kill, the next run makes what is missing.
-`datasets` maps the files as one table.
+`datasets` maps the files as one table. Pages of a map that have been read count as memory of the process, so ids take
+two bytes if the vocabulary allows it.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy
@@ -27,25 +29,20 @@ from pipeline.core.records import PAIRS
 from pipeline.core.shards import list_shards, read_shard, replacing
 from pipeline.metric.pairs import EncodedPairs, encode_pairs
 
-FEATURES = datasets.Features(
-    {
-        "ids": datasets.List(datasets.Value("int32")),  # tokens of the pair, special tokens included
-        "second": datasets.Value("int32"),  # how many of them stand before the candidate
-        "cut": datasets.Value("bool"),  # whether the pair was longer than max_tokens
-    }
-)
+SMALL_VOCABULARY = 2**16
+"""Token ids below this take two bytes each, all others four."""
 
 
 @dataclass(frozen=True)
 class MappedPairs:
     """n pairs in tokens that stay on disk; what is in memory takes about 20 bytes a pair.
 
-    `blocks` are views of the map: the tokens of successive pairs, int32 (tokens,). `firsts` (blocks,) is the first pair
-    of each block. `starts` (n,) says where each pair begins in its block. `lengths`, `seconds` and `cut` (n,) and
+    `blocks` are views of the map: ids of the tokens of successive pairs (tokens,). `firsts` (blocks,) is the first pair of
+    each block. `starts` (n,) says where each pair begins in its block. `lengths`, `seconds` and `cut` (n,) and
     `pad_id` and `typed` are those of `EncodedPairs`.
     """
 
-    blocks: tuple[NDArray[numpy.int32], ...]
+    blocks: tuple[NDArray[numpy.integer[Any]], ...]
     firsts: NDArray[numpy.int64]
     starts: NDArray[numpy.int64]
     lengths: NDArray[numpy.int64]
@@ -71,7 +68,9 @@ class MappedPairs:
         ids = numpy.concatenate([self.blocks[place][start : start + length] for place, start, length in spans])
         starts = numpy.zeros(len(rows) + 1, numpy.int64)
         numpy.cumsum(lengths, out=starts[1:])
-        return EncodedPairs(ids, starts, self.seconds[rows], self.pad_id, self.typed, self.cut[rows])
+        return EncodedPairs(
+            ids.astype(numpy.int32), starts, self.seconds[rows], self.pad_id, self.typed, self.cut[rows]
+        )
 
     def batch(self, rows: NDArray[numpy.int64], device: str) -> dict[str, torch.Tensor]:
         """Model inputs of `rows`, as `EncodedPairs.batch` makes them."""
@@ -88,7 +87,7 @@ def mapped_pairs(pairs: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: in
             if not file.exists():
                 table = read_shard(shard, PAIRS)
                 references, candidates = (table.column(name).to_pylist() for name in ("reference", "candidate"))
-                _write(file, encode_pairs(tokenizer, references, candidates, max_tokens))
+                _write(file, encode_pairs(tokenizer, references, candidates, max_tokens), features(len(tokenizer)))
     dataset = datasets.concatenate_datasets([datasets.Dataset.from_file(str(file)) for file in files])
     if not len(dataset):
         raise InputError("holds no pairs", file=pairs)
@@ -126,10 +125,23 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _write(file: Path, encoded: EncodedPairs) -> None:
-    """Write `encoded` as one Arrow file whose rows are FEATURES."""
-    ids = pyarrow.ListArray.from_arrays(pyarrow.array(encoded.starts, pyarrow.int32()), pyarrow.array(encoded.ids))
-    table = pyarrow.table([ids, pyarrow.array(encoded.seconds), pyarrow.array(encoded.cut)], FEATURES.arrow_schema)
-    with replacing(file) as temporary, ArrowWriter(features=FEATURES, path=str(temporary)) as writer:
+def features(vocabulary: int) -> datasets.Features:
+    """Columns of a file of tokens, whose ids are below `vocabulary`."""
+    return datasets.Features(
+        {
+            "ids": datasets.List(datasets.Value("uint16" if vocabulary <= SMALL_VOCABULARY else "int32")),  # of a pair
+            "second": datasets.Value("int32"),  # how many tokens stand before the candidate
+            "cut": datasets.Value("bool"),  # whether the pair was longer than max_tokens
+        }
+    )
+
+
+def _write(file: Path, encoded: EncodedPairs, columns: datasets.Features) -> None:
+    """Write `encoded` as one Arrow file with these `columns`."""
+    schema = columns.arrow_schema
+    flat = pyarrow.array(encoded.ids).cast(schema.field("ids").type.value_type)
+    ids = pyarrow.ListArray.from_arrays(pyarrow.array(encoded.starts, pyarrow.int32()), flat)
+    table = pyarrow.table([ids, pyarrow.array(encoded.seconds), pyarrow.array(encoded.cut)], schema)
+    with replacing(file) as temporary, ArrowWriter(features=columns, path=str(temporary)) as writer:
         writer.write_table(table, writer_batch_size=max(1, len(encoded)))
         writer.finalize()
