@@ -183,7 +183,7 @@ def read_targets(folder: Path) -> Targets:
     try:
         read = json.loads(file.read_text(encoding="utf-8"))
         if "tasks" not in read:
-            raise ModelError(f"{file}: names no tasks; an older version wrote it; train again.")
+            raise ModelError(f"{file}: names no tasks, because an older version wrote it; train again.")
         tasks = tuple(
             Task(task["name"], task["signal"], tuple(task["columns"]), Loss(task["loss"])) for task in read["tasks"]
         )
