@@ -37,8 +37,8 @@ SMALL_VOCABULARY = 2**16
 class MappedPairs:
     """n pairs in tokens that stay on disk; what is in memory takes about 20 bytes a pair.
 
-    `blocks` are views of the map: ids of the tokens of successive pairs (tokens,). `firsts` (blocks,) is the first pair of
-    each block. `starts` (n,) says where each pair begins in its block. `lengths`, `seconds` and `cut` (n,) and
+    `blocks` are views of the map: ids of the tokens of successive pairs (tokens,). `firsts` (blocks,) is the first pair
+    of each block. `starts` (n,) says where each pair begins in its block. `lengths`, `seconds` and `cut` (n,) and
     `pad_id` and `typed` are those of `EncodedPairs`.
     """
 
