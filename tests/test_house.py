@@ -22,8 +22,10 @@ FLOORS = (
 
 FLOOR = {package: number for number, packages in enumerate(FLOORS) for package in packages}
 LONGEST = 300
-MOST_MODULES = 126
-"""As many as there are, without the files `__init__.py`; 139 before the house was rebuilt."""
+MOST_MODULES = 93
+"""As many as there are, packages' own files and members of registries apart: a member more is no module too many."""
+
+MEMBERS = ("signals", "techniques", "metrics", "layouts", "recipes", "cli")
 
 MODULES = sorted((ROOT / "pipeline").rglob("*.py"))
 
@@ -84,5 +86,5 @@ def test_modules_are_of_a_readable_size() -> None:
 
 def test_modules_are_few() -> None:
     """Packages' own files do not count: they hold docstrings, or the contract of the package's members."""
-    modules = [file for file in MODULES if file.name != "__init__.py"]
+    modules = [file for file in MODULES if file.name != "__init__.py" and file.parent.name not in MEMBERS]
     assert len(modules) <= MOST_MODULES, len(modules)

@@ -9,7 +9,7 @@ A section may say in `defaults` what the members of one of its lists have for ke
 Models are named once, in `profiles.<profile>.models`, and referred to by their key there: a value of the type ModelName
 that is such a key stands for the model that it names, any other value is a model's name itself.
 
-The file is read as DVC reads it (ruamel.yaml, YAML 1.2): what `dvc exp run -S finetune.learning_rate=1e-5` writes,
+The file is read as DVC reads it (ruamel.yaml, YAML 1.2): what `dvc exp run -S pretrain.weights.flag=1e-5` writes,
 `1e-05`, is a number here too, which YAML 1.1 readers take for a string.
 """
 
@@ -238,7 +238,10 @@ def from_mapping(
     try:
         return TypeAdapter(kind).validate_json(text, context={MODELS: models or {}})
     except pydantic.ValidationError as error:
-        found = error.errors(include_url=False)[0]
+        errors = error.errors(include_url=False)
+        found = next(
+            (one for one in errors if "unexpected" in one["type"]), errors[0]
+        )  # a misspelt key is missing, too
         place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in found["loc"])
         raise ParamsError(f"{start}{where}{_sentence(kind, place, found)}") from None
 

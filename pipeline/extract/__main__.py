@@ -16,7 +16,7 @@ from pipeline.extract.extraction import ExtractParams, extract
 def main() -> None:
     """Write `out/part-*.parquet` of SEGMENTS and `out/counts.json`; a run after a kill continues the killed one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--params", type=Path, required=True, help="params.yaml")
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params.yaml")
     parser.add_argument("--out", type=Path, required=True, help="folder for the segments")
     arguments = parser.parse_args()
     params = load_params(arguments.params, "extract", ExtractParams)

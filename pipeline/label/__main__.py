@@ -19,7 +19,9 @@ from pipeline.label.labelling import SIGNALS, label_shard, load_signal
 def main() -> None:
     """Parse the command line and label every shard."""
     parser = argparse.ArgumentParser(description="Label pairs with one pre-training signal.")
-    parser.add_argument("--params", type=Path, required=True, help="params.yaml; its section is label.<signal>")
+    parser.add_argument(
+        "--params", type=Path, default=Path("params.yaml"), help="params.yaml; its section is label.<signal>"
+    )
     parser.add_argument("--signal", choices=modules.names(SIGNALS), required=True)
     parser.add_argument("--pairs", type=Path, required=True, help="folder of pair shards, from perturb")
     parser.add_argument("--out", type=Path, required=True, help="folder for the signal's shards")

@@ -21,7 +21,7 @@ from pipeline.perturb.pairs import TECHNIQUES, PerturbParams, Plan, load_techniq
 def main() -> None:
     """Parse the command line and perturb every shard."""
     parser = argparse.ArgumentParser(description="Make sentence pairs by perturbing segments.")
-    parser.add_argument("--params", type=Path, required=True, help="params.yaml; its section is perturb")
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params.yaml; its section is perturb")
     parser.add_argument("--segments", type=Path, required=True, help="folder of segment shards, from extract")
     parser.add_argument("--out", type=Path, required=True, help="folder for the shards of pairs")
     arguments = parser.parse_args()

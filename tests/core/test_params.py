@@ -294,3 +294,9 @@ def test_an_unknown_key_of_an_item_fails_by_name() -> None:
         with pytest.raises(ParamsError) as caught:
             from_mapping({**good, **change}, Row, "demo")
         assert str(caught.value) == f"{place}: unknown key (known: width)."
+
+
+def test_a_misspelt_key_is_named_before_the_key_that_is_missing() -> None:
+    with pytest.raises(ParamsError) as caught:
+        from_mapping({"widht": 1}, Beam, "demo")
+    assert str(caught.value) == "demo.widht: unknown key (known: width)."
