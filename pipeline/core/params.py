@@ -238,10 +238,8 @@ def from_mapping(
     try:
         return TypeAdapter(kind).validate_json(text, context={MODELS: models or {}})
     except pydantic.ValidationError as error:
-        errors = error.errors(include_url=False)
-        found = next(
-            (one for one in errors if "unexpected" in one["type"]), errors[0]
-        )  # a misspelt key is missing, too
+        errors = error.errors(include_url=False)  # a misspelt key is told by its wrong name
+        found = next((one for one in errors if "unexpected" in one["type"]), errors[0])
         place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in found["loc"])
         raise ParamsError(f"{start}{where}{_sentence(kind, place, found)}") from None
 
