@@ -76,6 +76,7 @@ def pretrain(
     targets = scaled(data.labels, scaling)
     plan = BatchPlan(data.encoded.lengths[train], params.batch_pairs, params.schedule.seed)
     device = runtime.device()
+    runtime.release_memory()
     model.to(device)
 
     def loss(model: torch.nn.Module, rows: list[int]) -> torch.Tensor:
@@ -86,6 +87,7 @@ def pretrain(
     held_pairs, held_targets = data.encoded.take(held), targets[held]
 
     def evaluate(_: torch.nn.Module) -> float:
+        runtime.release_memory()
         guess = torch.tensor(outputs(model, held_pairs, params.batch_tokens))
         return -float(multitask_loss(guess, held_targets, tasks, params.weights))
 
