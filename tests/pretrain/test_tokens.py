@@ -40,10 +40,15 @@ def tokenizer(tmp_path: Path) -> Any:
     return load_tokenizer(save_tiny_filler(tmp_path / "encoder"))
 
 
+@pytest.mark.parametrize("small", [2**16, 1])
 @pytest.mark.parametrize("rows", [[0, 1, 2, 3, 4], [4, 1], [3], [1, 1], [2, 3]])
-def test_batches_are_those_of_pairs_in_memory(tokenizer: Any, tmp_path: Path, rows: list[int]) -> None:
+def test_batches_are_those_of_pairs_in_memory(
+    tokenizer: Any, tmp_path: Path, rows: list[int], small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "SMALL_VOCABULARY", small)
     mapped = mapped_pairs(write(tmp_path / "pairs"), tokenizer, 9)
     encoded = encode_pairs(tokenizer, REFERENCES, CANDIDATES, 9)
+    assert {block.itemsize for block in mapped.blocks} == {2 if small > 1 else 4}
     assert len(mapped) == 5 and mapped.truncated == encoded.truncated > 0
     assert numpy.array_equal(mapped.lengths, encoded.lengths)
     taken = mapped.take(numpy.array(rows))
