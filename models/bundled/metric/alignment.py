@@ -31,7 +31,7 @@ class AlignmentConfig(PreTrainedConfig):  # type: ignore[misc]
     """`encoder` is the encoder's whole configuration; all tokens but `special_ids` count as words.
 
     If the model knows no segment types, the first `separator_id` ends the reference. `max_position_embeddings` is the
-    longest input in tokens; some encoders count their positions from another number than 0, and that is allowed for.
+    longest input in tokens; some encoders do not count their positions from 0, and this number takes that into account.
     """
 
     model_type = "bleurt-alignment"
