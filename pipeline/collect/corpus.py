@@ -35,6 +35,9 @@ OTHER_PAIR = "language pair not chosen"
 NO_TEXTS = "no texts of the language pair"
 NO_REFERENCE = "no reference"
 
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+"""The column `split` of a rating."""
+
 MAX_DEPTH = 3
 """How deep archives may lie inside archives; WMT17's texts are an archive inside its package."""
 
@@ -46,6 +49,7 @@ class Split(enum.StrEnum):
     TEST = "test"
     BY_REFERENCE = "by_reference"  # `test_fraction` of the rows for test, the rest as TRAIN; no reference is shared
     BY_INPUT = "by_input"  # the same, but a fraction of the inputs, whatever their rows (paper, section 5.3)
+    PUBLISHED = "published"  # as the corpus itself is divided
     BY_SYSTEM = "by_system"  # a fraction of the systems; training and test share inputs (paper, section 5.3)
 
 
@@ -59,13 +63,14 @@ class Layout:
 
     `raw`: its ratings may be raw ones, on a scale that params.yaml names. `standardised`: they may be standardised ones
     (`scale: null`). `by_system`: every row names one system, so that the corpus can be split by system. `years`: it
-    holds several years, and params.yaml chooses among them.
+    holds several years, and params.yaml chooses among them. `splits`: every row says to which split it belongs.
     """
 
     raw: bool = False
     standardised: bool = True
     by_system: bool = False
     years: bool = False
+    splits: bool = False
 
 
 @params
@@ -119,9 +124,13 @@ class Corpus:
     def _fits_its_layout(self, layout: Layout) -> None:
         if self.years and not layout.years:
             raise ValueError(f"years: must be empty, layout {self.layout} holds a single one")
-        if self.split is Split.BY_SYSTEM and not layout.by_system:
-            able = [name for name, module in modules.load_all(LAYOUTS).items() if module.LAYOUT.by_system]
-            raise ValueError(f"split: by_system is for layouts {', '.join(able)}, which name a system in every row")
+        for split, able, what in (
+            (Split.BY_SYSTEM, "by_system", "name a system in every row"),
+            (Split.PUBLISHED, "splits", "name a split in every row"),
+        ):
+            if self.split is split and not getattr(layout, able):
+                known = [name for name, module in modules.load_all(LAYOUTS).items() if getattr(module.LAYOUT, able)]
+                raise ValueError(f"split: {split} is for layouts {', '.join(known)}, which {what}")
         if self.scale is not None and not layout.raw:
             raise ValueError(f"scale: must be null, ratings of layout {self.layout} are standardised")
         if self.scale is None and not layout.standardised:
@@ -175,7 +184,7 @@ class Rating:
     """A row of `pipeline.core.records.RATINGS` (units there) before it has a corpus name and a split.
 
     `key` is unique in its corpus; the row's rating_id is "<corpus>/<key>". `published`: (name, score) of the metrics
-    whose scores came with the rating, higher is better.
+    whose scores came with the rating, higher is better. `split`: TRAIN, VALIDATION or TEST where the corpus says so.
     """
 
     key: str
@@ -192,6 +201,7 @@ class Rating:
     z: float | None
     score: float
     published: tuple[tuple[str, float], ...] = ()
+    split: str | None = None
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,12 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from numpy.typing import NDArray
 
-from pipeline.collect.corpus import CollectParams, Corpus, Loaded, Rating, Split
+from pipeline.collect.corpus import TEST, TRAIN, VALIDATION, CollectParams, Corpus, Loaded, Rating, Split
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.shards import generator
 
-LEAK = "training row shares a reference or source with a test row"
+LEAK = "row shares a reference or source with a test row"
 SAME_TEXT = "training text is also that of a test row of the same input"
-TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
 BINS = 10
 DRIFT = "left out by drift"
@@ -59,7 +58,10 @@ def entries_of(corpus: Corpus, loaded: Loaded, seed: int) -> list[Entry]:
     system, is an InputError; test rows of several years are a ParamsError.
     """
     split = TEST if corpus.split is Split.TEST else TRAIN
-    entries = [Entry(corpus.name, rating, keys_of(rating), split) for rating in loaded.ratings]
+    published = corpus.split is Split.PUBLISHED
+    entries = [
+        Entry(corpus.name, rating, keys_of(rating), rating.split if published else split) for rating in loaded.ratings
+    ]
     if corpus.test_fraction is not None:
         for row in _held_out(corpus, corpus.test_fraction, entries, seed):
             entries[row].split = TEST
@@ -106,7 +108,8 @@ def _check_years(corpus: Corpus, entries: list[Entry]) -> None:
 def drop_leaks(entries: list[Entry], params: CollectParams, dropped: dict[str, Counter[str]]) -> None:
     """Drop training rows that share a reference or source with a test row; count them by corpus and reason.
 
-    A row of a corpus that is split by system may share its input with that corpus's own test rows. It is dropped only
+    Where a corpus names its own validation rows, these lose what they share with test rows, and training rows lose what
+    they share with these. A row of a corpus that is split by system may share its input with that corpus's own test rows. It is dropped only
     if its candidate is also that of a test row of the same input.
     """
     by_system = {corpus.name for corpus in params.corpora if corpus.split is Split.BY_SYSTEM}
@@ -116,16 +119,19 @@ def drop_leaks(entries: list[Entry], params: CollectParams, dropped: dict[str, C
             for key in entry.keys:
                 tested.setdefault(key, set()).add(entry.corpus)
     texts = {_text(entry) for entry in entries if entry.split == TEST and entry.corpus in by_system}
-    for entry in entries:
-        if entry.split != TRAIN:
-            continue
-        allowed = {entry.corpus} & by_system
-        if any(tested[key] - allowed for key in entry.keys if key in tested):
-            entry.split = None
-            dropped[entry.corpus][LEAK] += 1
-        elif allowed and _text(entry) in texts:
-            entry.split = None
-            dropped[entry.corpus][SAME_TEXT] += 1
+    for split in (VALIDATION, TRAIN):
+        for entry in (entry for entry in entries if entry.split == split):
+            allowed = {entry.corpus} & by_system
+            if any(tested[key] - allowed for key in entry.keys if key in tested):
+                entry.split = None
+                dropped[entry.corpus][LEAK] += 1
+            elif allowed and _text(entry) in texts:
+                entry.split = None
+                dropped[entry.corpus][SAME_TEXT] += 1
+        for entry in entries:
+            if entry.split == split:
+                for key in entry.keys:
+                    tested.setdefault(key, set()).add(split)
 
 
 def _text(entry: Entry) -> tuple[Keys, str]:
@@ -152,9 +158,11 @@ def check_scales(entries: list[Entry]) -> None:
 def hold_out_validation(entries: list[Entry], params: CollectParams) -> None:
     """Take validation rows from the training rows; the two share no reference and no source.
 
-    Too few training rows for `validation_fraction` are an InputError.
+    Corpora that name their own validation rows give no others. Too few training rows for `validation_fraction` are an
+    InputError.
     """
-    training = [entry for entry in entries if entry.split == TRAIN]
+    published = {corpus.name for corpus in params.corpora if corpus.split is Split.PUBLISHED}
+    training = [entry for entry in entries if entry.split == TRAIN and entry.corpus not in published]
     if not training or not params.validation_fraction:
         return
     held = hold_out([entry.keys for entry in training], params.validation_fraction, params.seed, VALIDATION)

@@ -15,7 +15,8 @@ from pipeline.core import runtime
 from pipeline.core.errors import InputError
 from pipeline.core.models import check_max_tokens, load_tokenizer
 from pipeline.core.shards import generator
-from pipeline.finetune.lessons import FinetuneParams, read_rated, with_graded
+from pipeline.finetune.lessons import FinetuneParams, Lessons, RatedPairs, lessons_of, read_rated
+from pipeline.metric.adapter import adapted, merged
 from pipeline.metric.checkpoint import head_of, keep_heads, save_metric, with_outputs
 from pipeline.metric.pairs import EncodedPairs, encode_pairs
 from pipeline.metric.prediction import head_inputs, outputs
@@ -58,30 +59,26 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
     model = with_outputs(start, params.aspects, params.dropout, params.schedule.seed)
     check_max_tokens("finetune.max_tokens", params.max_tokens, model.config, tokenizer)
     train = read_rated(ratings, "train", params.aspects, params.ratings, params.schedule.seed)
-    held = read_rated(ratings, "validation", params.aspects)
+    held = limited(read_rated(ratings, "validation", params.aspects), params)
     if not orders_something(held.ratings):
         raise InputError("validation needs at least two different ratings to choose the best checkpoint", file=ratings)
-    lessons = with_graded(train, graded, params)
+    lessons = lessons_of(train, graded, params)
     encoded = encode_pairs(tokenizer, lessons.references, lessons.candidates, params.max_tokens)
     held_encoded = encode_pairs(tokenizer, held.references, held.candidates, params.max_tokens)
-    targets = torch.tensor(lessons.targets)
     device = runtime.device()
     model.to(device)
     if params.probe is not None:
         rows_of_pass = encoded.take(lessons.slots)
         probe(model, rows_of_pass, lessons.targets[lessons.slots], params.probe, params.batch_tokens)
 
-    def loss(model: torch.nn.Module, rows: list[int]) -> torch.Tensor:
-        chosen = lessons.slots[rows]
-        return rating_loss(model(**encoded.batch(chosen, device)).logits, targets[chosen].to(device))
-
     def evaluate(_: torch.nn.Module) -> float:
-        return mean_kendall(held.ratings, outputs(model, held_encoded, params.batch_tokens))
+        scores = outputs(model, held_encoded, params.batch_tokens, runtime.precision(training=True))
+        return validation_kendall(held.corpora, params.own_scale, held.ratings, scores)
 
     inputs = [start / "model.safetensors", ratings, *([graded] if params.graded_share else [])]
     state = state_folder("finetune", start.name, inputs, params)
     lengths = encoded.lengths[lessons.slots]
-    histories = _train_members(model, params, lengths, loss, evaluate, state, out)
+    histories = _train_members(model, params, lessons, encoded, evaluate, state, out)
     if histories is None:
         return
     history, facts = histories[0], dict[str, Any]()
@@ -91,40 +88,112 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
     save_metric(model, tokenizer, out)
     keep_heads(start, out)
     facts |= {"pairs": len(train.references), "pairs_validation": len(held.candidates)}
-    if params.graded_share:
-        share = float((lessons.slots >= len(train.references)).mean())
-        facts |= {"graded": lessons.rows - lessons.dropped, "graded_share": round(share, 4)}
+    if params.shares:
+        facts |= {"graded": lessons.graded, "shares": dict(params.shares)}
     padding = BatchPlan(lengths, params.batch_pairs, params.schedule.seed).padding_share
     write_training(out, history, {**facts, "truncated": encoded.truncated, "padding_share": padding})
     note_training(out, sum(one.seconds for one in histories))
-    left = {"graded candidate not drawn": lessons.dropped} if lessons.dropped else {}
-    write_counts(out, train.rows + held.rows + lessons.rows, {**train.dropped, **held.dropped, **left})
+    write_counts(out, train.rows + held.rows + lessons.graded, {**train.dropped, **held.dropped})
     finish(state)
+
+
+def groups_of(corpora: Sequence[str], apart: Sequence[str]) -> NDArray[numpy.str_]:
+    """Name of the group of every row: its corpus if that is one of `apart`, else the empty name."""
+    return numpy.array([corpus if corpus in apart else "" for corpus in corpora])
+
+
+def limited(rated: RatedPairs, params: FinetuneParams) -> RatedPairs:
+    """At most `params.validation_pairs` pairs of each group of `groups_of`, drawn by the seed; the rest is counted."""
+    groups, chosen = groups_of(rated.corpora, params.own_scale), []
+    for group in sorted(set(groups.tolist())):
+        rows = numpy.flatnonzero(groups == group)
+        drawn = generator(params.schedule.seed, "validation", group).permutation(rows)
+        chosen += (drawn if params.validation_pairs is None else drawn[: params.validation_pairs]).tolist()
+    rows = sorted(chosen)
+    left = {"validation pair not drawn": len(groups) - len(rows)} if len(rows) < len(groups) else {}
+    return RatedPairs(
+        [rated.references[row] for row in rows],
+        [rated.candidates[row] for row in rows],
+        rated.ratings[rows],
+        [rated.corpora[row] for row in rows],
+        rated.rows,
+        rated.dropped | left,
+    )
+
+
+def validation_kendall(
+    corpora: Sequence[str], apart: Sequence[str], human: numpy.ndarray, metric: numpy.ndarray
+) -> float:
+    """Mean of `mean_kendall` over groups of rows whose ratings can be compared; higher is better.
+
+    `corpora` (pairs,) names the corpus of each pair; see `groups_of`. NaN if no group has a tau.
+    """
+    groups = groups_of(corpora, apart)
+    taus = [mean_kendall(human[groups == group], metric[groups == group]) for group in sorted(set(groups.tolist()))]
+    return float(numpy.nanmean(taus)) if not numpy.isnan(taus).all() else math.nan
+
+
+class Scaled(torch.nn.Module):
+    """A metric under training, and the scale of each corpus of `own_scale`: an offset and a factor of its ratings.
+
+    People of another campaign use their scale in another way. The metric's own output is that of the other corpora;
+    what it must be for a corpus with a scale of its own is `offset + factor * output`. Both are learned. `QUICK` makes
+    them move faster than other weights, as Adam moves each by about the rate.
+    """
+
+    QUICK = 50.0
+
+    def __init__(self, metric: torch.nn.Module, own_scale: Sequence[str], corpora: Sequence[str]) -> None:
+        super().__init__()
+        self.metric, self.config = metric, metric.config
+        self.scales = torch.nn.Parameter(torch.zeros(len(own_scale), 2))
+        numbers = {corpus: number for number, corpus in enumerate(own_scale)}
+        self.places = torch.tensor([numbers.get(corpus, -1) for corpus in corpora])
+
+    def forward(self, rows: NDArray[numpy.int64], **inputs: torch.Tensor) -> torch.Tensor:
+        """Predicted ratings (rows, aspects), each on the scale of its corpus; `rows` are numbers of pairs."""
+        predicted: torch.Tensor = self.metric(**inputs).logits
+        if not len(self.scales):
+            return predicted
+        places = self.places[rows].to(predicted.device)
+        scales = self.QUICK * self.scales[places.clamp(min=0)]
+        own = scales[:, :1] + torch.exp(scales[:, 1:]) * predicted
+        return torch.where((places >= 0).unsqueeze(1), own, predicted)
 
 
 def _train_members(
     model: PreTrainedModel,
     params: FinetuneParams,
-    lengths: NDArray[numpy.int64],
-    loss: Callable[[torch.nn.Module, list[int]], torch.Tensor],
+    lessons: Lessons,
+    encoded: EncodedPairs,
     evaluate: Callable[[torch.nn.Module], float],
     state: Path,
     out: Path,
 ) -> list[History] | None:
     """Train every member from the weights that `model` has; it ends with the average. None if another process writes.
 
-    `lengths` (rows of a pass,) are in tokens. The curves of the first member go to `out`; the others leave none.
+    The curves of the first member go to `out`; the others leave none.
     """
+    targets, device = torch.tensor(lessons.targets), runtime.device()
+    lengths = encoded.lengths[lessons.slots]
+
+    def loss(learner: torch.nn.Module, rows: list[int]) -> torch.Tensor:
+        chosen = lessons.slots[rows]
+        return rating_loss(learner(chosen, **encoded.batch(chosen, device)), targets[chosen].to(device))
+
     fresh = {name: weight.clone() for name, weight in model.state_dict().items()}
     histories, members = list[History](), []
     with process_group():
         for number in range(params.members):
             model.load_state_dict(fresh)
             schedule = dataclasses.replace(params.schedule, seed=member_seed(params.schedule.seed, number))
+            adapted(model, params.adapter, schedule.seed)
+            learner = Scaled(model, params.own_scale, lessons.corpora).to(device)
             plan = BatchPlan(lengths, params.batch_pairs, schedule.seed)
             place = state / str(number)
-            history = run(model, loss, plan.rows, schedule, evaluate, place, place if number else out)
+            history = run(learner, loss, plan.rows, schedule, evaluate, place, place if number else out)
             histories += [history] if history is not None else []
+            merged(model)
             members.append({name: weight.clone() for name, weight in model.state_dict().items()})
     if params.members > 1:
         model.load_state_dict(average(members))

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -19,23 +20,31 @@ MEANING = ("adequacy", "semantics")
 """Aspects that a graded candidate says something about. It says nothing of fluency: another sentence is fluent."""
 
 
+GRADED_CORPUS = "graded"
+"""The name under which `shares` asks for graded candidates."""
+
+
 @params
 class FinetuneParams:
     """`aspects` are rated, and predicted by one output each; WMT and own files have only one.
 
     `ratings`: how many rated candidates train, drawn by the schedule's seed; null for all. `members`: how many runs,
     with different orders of batches and different dropout, are averaged weight by weight. `probe`: penalty of the
-    ridge regression whose solution the last layer starts from; null for a fresh layer. `graded_share`: share of
-    graded candidates in the rows of a pass, `graded_rows` different ones at most. Ratings or graded candidates are
-    repeated so that the share holds.
+    ridge regression whose solution the last layer starts from; null for a fresh layer. `shares`: which share of the
+    rows of a run a corpus has, or `graded` candidates; the other corpora share the rest. `own_scale`: corpora whose
+    ratings lie on a scale of their own, learned beside the metric. `adapter`: rank of the matrices that are trained in
+    place of the encoder's weights; null trains the weights. `validation_pairs`: at most so many pairs of each group of
+    corpora choose the best checkpoint; null for all. A corpus of `own_scale` is a group, the others are one.
     """
 
     aspects: tuple[str, ...]
     ratings: AtLeastOne | None
-    graded_share: ShareBelowOne
-    graded_rows: AtLeastOne
+    shares: dict[str, ShareBelowOne]
+    own_scale: tuple[str, ...]
     members: AtLeastOne
     probe: Positive | None
+    adapter: AtLeastOne | None
+    validation_pairs: AtLeastOne | None
     max_tokens: AtLeastOne
     batch_pairs: AtLeastOne
     dropout: ShareBelowOne
@@ -47,9 +56,16 @@ class FinetuneParams:
         """A ValueError if no aspect is named, if one is named twice, or if grades would say nothing about any."""
         if not 0 < len(self.aspects) == len(set(self.aspects)):
             raise ValueError(f"aspects: must name at least one aspect, and none twice, not {list(self.aspects)}")
+        if sum(self.shares.values()) >= 1:
+            raise ValueError(f"shares: must leave something for the other corpora, not {dict(self.shares)}")
         if self.graded_share and not self.graded_aspects():
-            raise ValueError(f"graded_share: must be 0 without {' or '.join(MEANING)}, not {self.graded_share}")
+            raise ValueError(f"shares: must not name graded without {' or '.join(MEANING)}, not {dict(self.shares)}")
         return self
+
+    @property
+    def graded_share(self) -> float:
+        """Share of graded candidates in the rows of a run."""
+        return self.shares.get(GRADED_CORPUS, 0.0)
 
     def graded_aspects(self) -> list[int]:
         """Places of the aspects that graded candidates are graded for: those of MEANING, or the only one."""
@@ -59,7 +75,7 @@ class FinetuneParams:
 
 @dataclass(frozen=True)
 class RatedPairs:
-    """Pairs and their ratings, float32 (pairs, aspects); NaN for an aspect that is not rated.
+    """Pairs, their corpora and their ratings, float32 (pairs, aspects); NaN for an aspect that is not rated.
 
     `rows` counts the rows of the split that were read. `dropped` counts, by reason, those of them that are not here.
     """
@@ -67,6 +83,7 @@ class RatedPairs:
     references: list[str]
     candidates: list[str]
     ratings: numpy.ndarray
+    corpora: list[str]
     rows: int
     dropped: dict[str, int]
 
@@ -78,6 +95,7 @@ def read_rated(folder: Path, split: str, aspects: Sequence[str], limit: int | No
     draw by the same seed. Rows that rate no aspect of `aspects` are dropped; no row at all is an InputError.
     """
     rated: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
+    corpus_of: dict[str, str] = {}
     rows, dropped, rows_of = 0, Counter[str](), Counter[str]()
     for row in read_rows(folder, RATINGS):
         if row["split"] != split:
@@ -88,6 +106,7 @@ def read_rated(folder: Path, split: str, aspects: Sequence[str], limit: int | No
             continue
         owner = row["rating_id"].removesuffix(f"/{row['aspect']}")
         rows_of[owner] += 1
+        corpus_of[owner] = row["corpus"]
         for reference in (row["reference"], *row["other_references"]):
             rated.setdefault(owner, {}).setdefault((reference, row["candidate"]), {})[row["aspect"]] = row["score"]
     if not rated:
@@ -98,57 +117,84 @@ def read_rated(folder: Path, split: str, aspects: Sequence[str], limit: int | No
         dropped[f"{split} rating not drawn"] = sum(rows_of[o] for i, o in enumerate(owners) if i not in chosen)
         owners = [owner for i, owner in enumerate(owners) if i in chosen]
     texts = [pair for owner in owners for pair in rated[owner]]
+    corpora = [corpus_of[owner] for owner in owners for _ in rated[owner]]
     scores = [values for owner in owners for values in rated[owner].values()]
     ratings = numpy.array([[one.get(a, numpy.nan) for a in aspects] for one in scores], dtype=numpy.float32)
-    return RatedPairs([z for z, _ in texts], [c for _, c in texts], ratings, rows, dict(sorted(dropped.items())))
+    left = dict(sorted(dropped.items()))
+    return RatedPairs([z for z, _ in texts], [c for _, c in texts], ratings, corpora, rows, left)
 
 
 @dataclass(frozen=True)
 class Lessons:
     """What a run learns from: pairs, and their `targets`, float32 (pairs, aspects), NaN for an aspect that has none.
 
-    A pass over the lessons has a row for each of `slots`, which holds the number of the row's pair; a pair may be there
-    several times. `rows` counts the graded candidates that were read, `dropped` those of them that were not drawn.
+    `corpora` names the corpus of each pair. A pass has a row for each of `slots`, which holds the number of the row's
+    pair; a pair may be there several times. `graded` counts the graded candidates among the pairs.
     """
 
     references: list[str]
     candidates: list[str]
     targets: numpy.ndarray
+    corpora: list[str]
     slots: NDArray[numpy.int64]
-    rows: int = 0
-    dropped: int = 0
+    graded: int = 0
 
 
-def with_graded(rated: RatedPairs, graded: Path, params: FinetuneParams) -> Lessons:
-    """The ratings, and beside them graded candidates as `params.graded_share` of the rows of a pass.
+def lessons_of(rated: RatedPairs, graded: Path, params: FinetuneParams) -> Lessons:
+    """The ratings and, where `params.shares` asks for them, graded candidates.
 
-    `params.graded_rows` different graded candidates are drawn, or all if there are fewer. Either the ratings or the
-    graded candidates are repeated, so that the share holds to within half a repetition: 6 ratings and 8 graded ones
-    with a share of 0.25 make a pass of 4 * 6 + 8 rows. A grade counts standard deviations of the ratings from their
-    mean, and is a target only for `params.graded_aspects()`. No graded candidate at all is an InputError.
+    Without shares a pass holds every rating once. With shares a pass is the whole run: each share of its rows, and the
+    rest, is drawn by the seed in whole passes over its pairs, the last of them in part. With 8 rows, 3 ratings and a
+    share of 0.25 for 9 graded candidates, a run has each rating twice and 2 different graded candidates. A share of
+    nothing, or no graded candidate at all, is an InputError.
     """
-    ours, share = len(rated.references), params.graded_share
-    if not share:
-        return Lessons(rated.references, rated.candidates, rated.ratings, numpy.arange(ours))
-    rows = list(read_rows(graded, GRADED))
-    if not rows:
-        raise InputError("holds no graded candidate (finetune.graded_share asks for them)", file=graded)
-    beside = ours * share / (1 - share)  # graded rows if every rating stands once
-    copies = max(1, round(min(params.graded_rows, len(rows)) / beside))
-    count = min(params.graded_rows, len(rows), max(1, round(copies * beside)))
-    repeated = max(1, round(copies * beside / count))
-    drawn = [rows[i] for i in generator(params.schedule.seed, "graded").permutation(len(rows))[:count]]
-    steps = numpy.array([row["grade"] for row in drawn], numpy.float32)
-    targets = numpy.full((count, len(params.aspects)), numpy.nan, numpy.float32)
-    for column in params.graded_aspects():
+    if not params.shares:
+        return Lessons(
+            rated.references, rated.candidates, rated.ratings, rated.corpora, numpy.arange(len(rated.references))
+        )
+    made = _graded(rated, graded, params) if params.graded_share else []
+    targets = numpy.full((len(made), len(params.aspects)), numpy.nan, numpy.float32)
+    steps = numpy.array([row["grade"] for row in made], numpy.float32)
+    for column in params.graded_aspects() if made else []:
         known = rated.ratings[:, column][~numpy.isnan(rated.ratings[:, column])]
         if len(known):
             targets[:, column] = known.mean() + known.std() * steps
+    corpora = rated.corpora + [GRADED_CORPUS] * len(made)
     return Lessons(
-        rated.references + [row["reference"] for row in drawn],
-        rated.candidates + [row["candidate"] for row in drawn],
+        rated.references + [row["reference"] for row in made],
+        rated.candidates + [row["candidate"] for row in made],
         numpy.concatenate([rated.ratings, targets]),
-        numpy.concatenate([*[numpy.arange(ours)] * copies, *[ours + numpy.arange(count)] * repeated]),
-        len(rows),
-        len(rows) - count,
+        corpora,
+        drawn_slots(corpora, params),
+        len(made),
     )
+
+
+def _graded(rated: RatedPairs, graded: Path, params: FinetuneParams) -> list[dict[str, Any]]:
+    """So many graded candidates as a run has rows for, drawn by the seed."""
+    rows = list(read_rows(graded, GRADED))
+    if not rows:
+        raise InputError("holds no graded candidate (finetune.shares asks for them)", file=graded)
+    count = min(len(rows), round(params.graded_share * params.schedule.steps * params.batch_pairs))
+    return [rows[i] for i in generator(params.schedule.seed, "graded").permutation(len(rows))[: max(1, count)]]
+
+
+def drawn_slots(corpora: Sequence[str], params: FinetuneParams) -> NDArray[numpy.int64]:
+    """The pair of every row of a run: (steps * batch_pairs,), corpus after corpus; `BatchPlan` mixes them."""
+    total, names = params.schedule.steps * params.batch_pairs, numpy.array(corpora)
+    shared = [names == corpus for corpus in params.shares]
+    counts = [round(share * total) for share in params.shares.values()]
+    found = []
+    for what, places, count in zip(
+        [*params.shares, "the other corpora"],
+        [*shared, ~numpy.logical_or.reduce(shared)],
+        [*counts, total - sum(counts)],
+        strict=True,
+    ):
+        rows = numpy.flatnonzero(places)
+        if not len(rows):
+            raise InputError(f"holds no training rating of {what}, for which finetune.shares leaves a share")
+        passes = range(-(-count // len(rows)))
+        drawn = [generator(params.schedule.seed, "share", what, one).permutation(rows) for one in passes]
+        found.append(numpy.concatenate([rows[:0], *drawn])[:count])
+    return numpy.concatenate(found)

@@ -177,9 +177,11 @@ def _head_inputs(model: PreTrainedModel, inputs: Inputs) -> torch.Tensor:
     return read[0].cpu()
 
 
-def outputs(model: PreTrainedModel, pairs: EncodedPairs, batch_tokens: int) -> NDArray[numpy.float32]:
+def outputs(
+    model: PreTrainedModel, pairs: EncodedPairs, batch_tokens: int, precision: str = "auto"
+) -> NDArray[numpy.float32]:
     """The outputs of `model`, where it is: float32 (pairs, outputs), in the order of `pairs`."""
-    return Replicas(model).outputs(pairs, batch_tokens)
+    return Replicas(model, precision=precision).outputs(pairs, batch_tokens)
 
 
 def head_inputs(model: PreTrainedModel, pairs: EncodedPairs, batch_tokens: int) -> NDArray[numpy.float32]:

@@ -57,7 +57,7 @@ class Schedule:
 
 
 def new_optimizer(model: torch.nn.Module, schedule: Schedule) -> torch.optim.Optimizer:
-    """AdamW over all weights of `model`; `pipeline.training.loop.update` sets its rates."""
+    """AdamW over the weights of `model` that learn; `pipeline.training.loop.update` sets its rates."""
     return torch.optim.AdamW(parameter_groups(model, schedule), fused=True)
 
 
@@ -66,6 +66,8 @@ def parameter_groups(model: torch.nn.Module, schedule: Schedule) -> list[dict[st
     depth = int(getattr(model.config, "num_hidden_layers", 0)) if hasattr(model, "config") else 0
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
     for name, weight in model.named_parameters():
+        if not weight.requires_grad:
+            continue
         layer = _layer_of(name, depth)
         decays = weight.ndim > 1
         group = groups.setdefault(
