@@ -12,11 +12,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pipeline.collect.corpus import LAYOUTS, CollectParams, Corpus, Loaded, Rating
+from pipeline.collect.corpus import LAYOUTS, TEST, TRAIN, VALIDATION, CollectParams, Corpus, Loaded, Rating
 from pipeline.collect.splits import (
-    TEST,
-    TRAIN,
-    VALIDATION,
     Entry,
     check_scales,
     drop_leaks,

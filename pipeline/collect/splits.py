@@ -108,8 +108,10 @@ def _check_years(corpus: Corpus, entries: list[Entry]) -> None:
 def drop_leaks(entries: list[Entry], params: CollectParams, dropped: dict[str, Counter[str]]) -> None:
     """Drop training rows that share a reference or source with a test row; count them by corpus and reason.
 
-    Where a corpus names its own validation rows, these lose what they share with test rows, and training rows lose what
-    they share with these. A row of a corpus that is split by system may share its input with that corpus's own test rows. It is dropped only
+    If a corpus names its own validation rows, those that share something with a test row are dropped as well, and so are
+    training rows that share something with them.
+
+    A row of a corpus that is split by system may share its input with that corpus's own test rows. It is dropped only
     if its candidate is also that of a test row of the same input.
     """
     by_system = {corpus.name for corpus in params.corpora if corpus.split is Split.BY_SYSTEM}

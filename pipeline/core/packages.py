@@ -100,7 +100,7 @@ def _part(name: str, module: str, number: int, known: Packaged) -> Path:
     found = sorted(Path(places[0], "input").glob(f"*.zip.{number:03}")) if places else []
     if not found:
         raise ModelError(
-            f"package:{name}: part {number} of {len(known.parts)} is not installed; install the model ({known.install})."
+            f"package:{name}: part {number} of {len(known.parts)} is not installed; install them ({known.install})."
         )
     return found[0]
 

@@ -104,10 +104,10 @@ def groups_of(corpora: Sequence[str], apart: Sequence[str]) -> NDArray[numpy.str
 
 def limited(rated: RatedPairs, params: FinetuneParams) -> RatedPairs:
     """At most `params.validation_pairs` pairs of each group of `groups_of`, drawn by the seed; the rest is counted."""
-    groups, chosen = groups_of(rated.corpora, params.own_scale), []
+    groups, chosen = groups_of(rated.corpora, params.own_scale), list[int]()
     for group in sorted(set(groups.tolist())):
-        rows = numpy.flatnonzero(groups == group)
-        drawn = generator(params.schedule.seed, "validation", group).permutation(rows)
+        places = numpy.flatnonzero(groups == group)
+        drawn = generator(params.schedule.seed, "validation", group).permutation(places)
         chosen += (drawn if params.validation_pairs is None else drawn[: params.validation_pairs]).tolist()
     rows = sorted(chosen)
     left = {"validation pair not drawn": len(groups) - len(rows)} if len(rows) < len(groups) else {}

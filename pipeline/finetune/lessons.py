@@ -10,7 +10,7 @@ import numpy
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from pipeline.core.errors import InputError
+from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.params import AtLeastOne, Positive, ShareBelowOne, params
 from pipeline.core.records import GRADED, RATINGS
 from pipeline.core.shards import generator, read_rows
@@ -145,8 +145,8 @@ def lessons_of(rated: RatedPairs, graded: Path, params: FinetuneParams) -> Lesso
 
     Without shares a pass holds every rating once. With shares a pass is the whole run: each share of its rows, and the
     rest, is drawn by the seed in whole passes over its pairs, the last of them in part. With 8 rows, 3 ratings and a
-    share of 0.25 for 9 graded candidates, a run has each rating twice and 2 different graded candidates. A share of
-    nothing, or no graded candidate at all, is an InputError.
+    share of 0.25 for 9 graded candidates, a run has each rating twice and 2 different graded candidates. A share of a
+    corpus without ratings is a ParamsError, and no graded candidate at all an InputError.
     """
     if not params.shares:
         return Lessons(
@@ -193,7 +193,7 @@ def drawn_slots(corpora: Sequence[str], params: FinetuneParams) -> NDArray[numpy
     ):
         rows = numpy.flatnonzero(places)
         if not len(rows):
-            raise InputError(f"holds no training rating of {what}, for which finetune.shares leaves a share")
+            raise ParamsError(f"finetune.shares: there is no training rating of {what}, to which it gives a share.")
         passes = range(-(-count // len(rows)))
         drawn = [generator(params.schedule.seed, "share", what, one).permutation(rows) for one in passes]
         found.append(numpy.concatenate([rows[:0], *drawn])[:count])

@@ -1,8 +1,8 @@
 """Low-rank adapters (LoRA; Hu et al. 2021): a large encoder learns with a hundredth of its weights.
 
 Beside every linear layer of the encoder stand two thin matrices, whose product is added to the layer's weights. Only
-they and the head learn, which saves a third of a step's arithmetic, most of the optimizer's memory, and lets two runs of
-an encoder share its weights. The library peft puts them in and merges them.
+they and the head learn. That saves a third of a step's arithmetic and most of the optimizer's memory. The library peft
+puts the matrices in.
 """
 
 import torch
@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from pipeline.core.errors import ParamsError
 
-ALPHA = 16.0
+ALPHA = 16
 """The product counts ALPHA / rank times, so that one learning rate serves several ranks."""
 
 
