@@ -3,9 +3,10 @@
   bleurt challenge --checkpoint models/finetune/all
 
 An item of a challenge set is a reference with a better and a worse candidate; its category names the two kinds, such as
-"paraphrase>wrong entity". The project's own set, with its guideline, lies in data/challenge/. The table shows the
-percent of items whose better candidate scores higher, by category, for the checkpoint, sentence BLEU and chrF++. A tie
-counts as wrong; the number of ties stands beside a metric that has any.
+"paraphrase>wrong entity". The project's own sets, with their guideline, lie in data/challenge/: items.tsv, which is
+read unless --items names another table, and second.tsv, which is read once, when a version's metrics are trained. The
+table shows the percent of items whose better candidate scores higher, by category, for the checkpoint, sentence BLEU
+and chrF++. A tie counts as wrong; the number of ties stands beside a metric that has any.
 """
 
 import argparse
@@ -151,7 +152,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its flags."""
     add_checkpoint(parser.add_argument)
     parser.add_argument("--items", type=Path, default=ITEMS, metavar="FILE",
-                        help=f"a table with the columns {', '.join(COLUMNS)} (default: our own)")  # fmt: skip
+                        help=f"a table with the columns {', '.join(COLUMNS)} (default: our first set)")  # fmt: skip
     output.add_arguments(parser)
 
 
