@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
+from pipeline.core.deltas import DELTAS, WEIGHTS, whole
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.modules import ROOT
 from pipeline.core.packages import packaged, weights_sum
@@ -40,11 +41,11 @@ def locate(name: str) -> Path:
     """The local folder of the model `name`; it holds a safetensors file at least, else a ModelError says what to do."""
     kind, _, rest = name.partition(":")
     if kind == "bundled" and rest:
-        return _bundled(*rest.partition("@")[::2])
+        return _complete(_bundled(*rest.partition("@")[::2]))
     if kind == "package" and rest:
         return packaged(rest)
     if Path(name).is_dir():
-        return _with_weights(Path(name))
+        return _complete(_with_weights(Path(name)))
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise ModelError(f"{name}: no such model folder.")
     return _from_hub(name)
@@ -60,6 +61,11 @@ def _bundled(name: str, revision: str) -> Path:
             "name that one if the model was trained again."
         )
     return folder
+
+
+def _complete(folder: Path) -> Path:
+    """`folder`, or if it holds only changes of an encoder's weights, the folder with all weights."""
+    return whole(folder, locate) if (folder / DELTAS).exists() and not (folder / WEIGHTS).exists() else folder
 
 
 def _with_weights(folder: Path) -> Path:

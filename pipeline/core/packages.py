@@ -53,9 +53,13 @@ def packaged(name: str) -> Path:
 
 
 def weights_sum(folder: Path) -> str:
-    """SHA-256 of the weights in `folder` (model.safetensors), in hexadecimal digits; a ModelError if it has none."""
+    """SHA-256 of the weights in `folder`, in hexadecimal digits; a ModelError if it has none.
+
+    They are model.safetensors, or if there are only changes of another model's weights, these.
+    """
+    deltas = folder / "deltas.safetensors"
     try:
-        with (folder / "model.safetensors").open("rb") as weights:
+        with (deltas if deltas.exists() else folder / "model.safetensors").open("rb") as weights:
             return hashlib.file_digest(weights, "sha256").hexdigest()
     except FileNotFoundError:
         raise ModelError(f"{folder}: holds no model.safetensors; other weight formats are not loaded.") from None

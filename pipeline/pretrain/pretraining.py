@@ -10,6 +10,7 @@ from pipeline.core import runtime
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.models import check_max_tokens, load_tokenizer, locate
 from pipeline.core.params import AtLeastOne, Between, ModelName, NotNegative, ShareBelowOne, params
+from pipeline.metric.adapter import adapted, merged
 from pipeline.metric.checkpoint import Head, new_metric, save_metric, save_targets
 from pipeline.metric.prediction import outputs
 from pipeline.metric.tasks import Loss, Targets, chosen_signals, columns_of, fit_scaling, multitask_loss, tasks_of
@@ -23,11 +24,13 @@ from pipeline.training.schedule import BatchPlan, Schedule
 class PretrainParams:
     """`losses` says how each signal is learned, `weights` is the paper's gamma of each.
 
-    `validation_share` of the segments, with `validation_pairs` pairs at most, choose the best checkpoint.
+    `validation_share` of the segments, with `validation_pairs` pairs at most, choose the best checkpoint. `adapter`:
+    rank of the matrices that are trained in place of the encoder's weights; null trains the weights.
     """
 
     encoder: ModelName
     head: Head
+    adapter: AtLeastOne | None
     max_tokens: AtLeastOne
     batch_pairs: AtLeastOne
     dropout: ShareBelowOne
@@ -77,6 +80,7 @@ def pretrain(
     plan = BatchPlan(data.encoded.lengths[train], params.batch_pairs, params.schedule.seed)
     device = runtime.device()
     runtime.release_memory()
+    adapted(model, params.adapter, params.schedule.seed)
     model.to(device)
 
     def loss(model: torch.nn.Module, rows: list[int]) -> torch.Tensor:
@@ -88,7 +92,7 @@ def pretrain(
 
     def evaluate(_: torch.nn.Module) -> float:
         runtime.release_memory()
-        guess = torch.tensor(outputs(model, held_pairs, params.batch_tokens))
+        guess = torch.tensor(outputs(model, held_pairs, params.batch_tokens, runtime.precision(training=True)))
         return -float(multitask_loss(guess, held_targets, tasks, params.weights))
 
     inputs = [locate(params.encoder), pairs, *(labels / signal for signal in columns)]
@@ -96,6 +100,7 @@ def pretrain(
     history = run(model, loss, plan.rows, params.schedule, evaluate, state, out)
     if history is None:
         return
+    merged(model)
     save_metric(model, tokenizer, out)
     save_targets(out, Targets(tasks, scaling))
     facts = {"variant": variant, "pairs": len(train), "pairs_validation": len(held)}

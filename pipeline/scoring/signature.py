@@ -8,6 +8,8 @@ import importlib.metadata
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pipeline.core.deltas import DELTAS, WEIGHTS
+
 PACKAGE = "bleurt-pipeline"
 
 SCORING_FILES = (
@@ -50,8 +52,14 @@ class Signature:
 
 
 def checkpoint_hash(folder: Path) -> str:
-    """SHA-256 over names and bytes of the SCORING_FILES in `folder`: 64 hexadecimal digits."""
+    """SHA-256 over names and bytes of the SCORING_FILES in `folder`: 64 hexadecimal digits.
+
+    Weights that were added up from changes count as these changes, so that rounding on another machine is no other
+    checkpoint.
+    """
     files = {file for pattern in SCORING_FILES for file in folder.glob(pattern) if file.is_file()}
+    if (folder / DELTAS).exists():
+        files = {file for file in files if file.name != WEIGHTS} | {folder / DELTAS}
     digest = hashlib.sha256()
     for file in sorted(files):
         with file.open("rb") as content:

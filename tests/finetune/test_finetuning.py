@@ -17,8 +17,17 @@ from pipeline.core.models import load_tokenizer
 from pipeline.core.params import from_mapping
 from pipeline.core.records import GRADED, RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
-from pipeline.finetune.finetuning import average, finetune, mean_kendall, member_seed, probe
-from pipeline.finetune.lessons import FinetuneParams, read_rated, with_graded
+from pipeline.finetune.finetuning import (
+    Scaled,
+    average,
+    finetune,
+    limited,
+    mean_kendall,
+    member_seed,
+    probe,
+    validation_kendall,
+)
+from pipeline.finetune.lessons import FinetuneParams, RatedPairs, lessons_of, read_rated
 from pipeline.metric.checkpoint import Head, head_of, new_metric
 from pipeline.metric.pairs import encode_pairs
 from pipeline.metric.prediction import outputs
@@ -162,53 +171,109 @@ def graded_in(folder: Path, count: int) -> Path:
     return folder
 
 
-def test_graded_candidates_have_their_share_of_a_pass_and_stand_on_the_scale_of_the_ratings(tmp_path: Path) -> None:
+def test_graded_candidates_have_their_share_of_a_run_and_stand_on_the_scale_of_the_ratings(tmp_path: Path) -> None:
     rows = [rating(f"t{i}", "train", "adequacy", "a cat " * i, i / 10) for i in range(6)]
     rated = read_rated(write(tmp_path / "ratings", rows), "train", ["adequacy"])
     graded = graded_in(tmp_path / "graded", 50)
-    params = dataclasses.replace(PARAMS, graded_share=0.25, graded_rows=8)
-    lessons = with_graded(rated, graded, params)
-    assert len(lessons.targets) == 6 + 8 and lessons.references[:6] == rated.references
-    assert (lessons.rows, lessons.dropped) == (50, 42)
+    long = dataclasses.replace(PARAMS, schedule=dataclasses.replace(SCHEDULE, steps=16))
+    params = dataclasses.replace(long, shares={"graded": 0.25})  # 32 rows: 24 rated ones, 8 graded ones
+    lessons = lessons_of(rated, graded, params)
+    assert len(lessons.targets) == 6 + 8 and lessons.references[:6] == rated.references and lessons.graded == 8
     steps = [len(text.split()) for text in lessons.candidates[6:]]
     deviation = numpy.std([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
     numpy.testing.assert_allclose(lessons.targets[6:, 0], 0.25 + deviation * numpy.array(steps), rtol=1e-5)
     assert len(set(steps)) == 8 and steps != sorted(steps)
     assert sorted(lessons.slots.tolist()) == sorted([*range(6)] * 4 + list(range(6, 14)))
-    few = with_graded(rated, graded, dataclasses.replace(params, graded_share=0.5, graded_rows=3))
-    assert sorted(few.slots.tolist()) == sorted([*range(6)] + [6, 7, 8] * 2), "the graded ones are repeated"
-    none = with_graded(rated, tmp_path / "absent", PARAMS)
+    few = lessons_of(rated, graded_in(tmp_path / "few", 4), params)
+    assert sorted(few.slots.tolist()) == sorted([*range(6)] * 4 + [6, 7, 8, 9] * 2), "the graded ones are repeated"
+    none = lessons_of(rated, tmp_path / "absent", PARAMS)
     assert none.slots.tolist() == list(range(6)) and none.targets is rated.ratings
     write_shard(tmp_path / "empty" / shard_name(0), table_of([], GRADED))
     with pytest.raises(InputError, match="empty: holds no graded candidate"):
-        with_graded(rated, tmp_path / "empty", params)
+        lessons_of(rated, tmp_path / "empty", params)
+
+
+def of_corpora(*corpora: str) -> RatedPairs:
+    texts = [f"text {i}" for i in range(len(corpora))]
+    return RatedPairs(texts, texts, numpy.arange(len(corpora), dtype=numpy.float32)[:, None], list(corpora), 0, {})
+
+
+def test_a_share_of_a_corpus_is_met_in_whole_passes_over_its_rows(tmp_path: Path) -> None:
+    rated = of_corpora("wmt", "wmt", "mlqe", "mlqe", "mlqe", "mlqe", "mlqe")
+    long = dataclasses.replace(PARAMS, schedule=dataclasses.replace(SCHEDULE, steps=5))  # ten rows
+    slots = lessons_of(rated, tmp_path, dataclasses.replace(long, shares={"mlqe": 0.4})).slots.tolist()
+    assert len(slots) == 10 and [slots.count(row) for row in (0, 1)] == [3, 3]
+    assert sum(row >= 2 for row in slots) == 4 == len({row for row in slots if row >= 2}), "no row twice in a pass"
+    with pytest.raises(ParamsError, match=r"finetune\.shares: there is no training rating of webnlg"):
+        lessons_of(rated, tmp_path, dataclasses.replace(long, shares={"webnlg": 0.4}))
+    with pytest.raises(ParamsError, match="no training rating of the other corpora"):
+        lessons_of(rated, tmp_path, dataclasses.replace(long, shares={"wmt": 0.4, "mlqe": 0.4}))
+
+
+def test_a_corpus_with_a_scale_of_its_own_learns_its_offset_and_factor() -> None:
+    metric = torch.nn.Linear(1, 1)
+    metric.config = None  # type: ignore[assignment]
+    output = torch.tensor([[0.5], [1.0]])
+    metric.forward = lambda **_: type("Out", (), {"logits": output})  # type: ignore[method-assign, assignment]
+    learner = Scaled(metric, ("mlqe",), ["wmt", "mlqe", "wmt"])
+    assert torch.equal(learner(numpy.array([0, 1])), output), "before training, a scale changes nothing"
+    with torch.no_grad():
+        learner.scales[0] = torch.tensor([0.25, math.log(2.0)]) / Scaled.QUICK
+    torch.testing.assert_close(learner(numpy.array([2, 1])), torch.tensor([[0.5], [0.25 + 2 * 1.0]]))
+
+
+def test_validation_counts_each_scale_of_its_own_apart_and_may_be_drawn() -> None:
+    corpora = ["wmt15", "wmt16", "mlqe", "mlqe"]
+    human = numpy.array([[1.0], [2.0], [1.0], [2.0]])
+    metric = numpy.array([[1.0], [2.0], [9.0], [8.0]])
+    assert validation_kendall(corpora, ["mlqe"], human, metric) == 0.0  # 1 among WMT's, -1 among MLQE's
+    rated = of_corpora("wmt15", "wmt15", "wmt16", "mlqe", "mlqe", "mlqe")
+    params = dataclasses.replace(PARAMS, own_scale=("mlqe",), validation_pairs=2)
+    held = limited(rated, params)
+    assert [corpus.rstrip("0123456789") for corpus in held.corpora] == ["wmt", "wmt", "mlqe", "mlqe"]
+    assert held.dropped == {"validation pair not drawn": 2}
+    assert held.references == [f"text {int(row)}" for row in held.ratings[:, 0]]
 
 
 def test_graded_candidates_are_graded_only_for_meaning(tmp_path: Path) -> None:
     rows = [rating(f"{i}/{a}", "train", a, "a cat " * i, i / 10) for i in range(6) for a in ("fluency", "adequacy")]
     aspects = ("fluency", "adequacy", "semantics")
     rated = read_rated(write(tmp_path / "ratings", rows), "train", aspects)
-    params = dataclasses.replace(PARAMS, aspects=aspects, graded_share=0.25)
-    targets = with_graded(rated, graded_in(tmp_path / "graded", 5), params).targets[6:]
+    params = dataclasses.replace(PARAMS, aspects=aspects, shares={"graded": 0.25})
+    targets = lessons_of(rated, graded_in(tmp_path / "graded", 5), params).targets[6:]
     assert numpy.isnan(targets).all(axis=0).tolist() == [True, False, True]  # semantics is not rated
-    with pytest.raises(ParamsError, match=r"^finetune\.graded_share: must be 0 without adequacy or semantics, not"):
+    with pytest.raises(
+        ParamsError, match=r"^finetune\.shares: must not name graded without adequacy or semantics, not"
+    ):
         from_mapping(dataclasses.asdict(params) | {"aspects": ["fluency", "grammar"]}, FinetuneParams, "finetune")
 
 
 def test_fine_tuning_with_graded_candidates_counts_them(tmp_path: Path) -> None:
     graded = graded_in(tmp_path / "graded", 5)
-    params = dataclasses.replace(PARAMS, graded_share=0.5)
+    params = dataclasses.replace(PARAMS, shares={"graded": 0.5})
     start, folder = project(tmp_path, (0.0, 1.0))
     finetune(PARAMS, start, folder, graded, tmp_path / "without")
     finetune(params, start, folder, graded, tmp_path / "with")
     facts = [json.loads((tmp_path / name / "training.json").read_text()) for name in ("without", "with")]
     counts = [json.loads((tmp_path / name / "counts.json").read_text())["rows_out"] for name in ("without", "with")]
-    assert "graded" not in facts[0] and facts[1]["graded"] == counts[1] - counts[0] == 4
-    assert facts[1]["graded_share"] == 0.5
-    dropped = json.loads((tmp_path / "with" / "counts.json").read_text())["dropped"]
-    assert dropped["graded candidate not drawn"] == 1
+    assert "graded" not in facts[0] and facts[1]["graded"] == counts[1] - counts[0] == 2
+    assert facts[1]["shares"] == {"graded": 0.5}
     weights = [load_file(tmp_path / name / "model.safetensors") for name in ("without", "with")]
     assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_adapters_end_as_changed_weights_of_the_encoders_matrices_alone(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    start, folder = project(tmp_path, (0.0, 1.0))
+    params = dataclasses.replace(PARAMS, adapter=2, schedule=dataclasses.replace(SCHEDULE, learning_rate=0.1, steps=4))
+    finetune(params, start, folder, tmp_path / "none", tmp_path / "out")
+    before, after = (load_file(place / "model.safetensors") for place in (start, tmp_path / "out"))
+    assert not [name for name in after if "lora" in name or "base_layer" in name]
+    encoder = [name for name in after if name in before and not name.startswith("classifier")]
+    moved = [name for name in encoder if not torch.equal(before[name], after[name])]
+    assert moved and all(before[name].ndim == 2 and "embeddings" not in name for name in moved if "pooler" not in name)
+    ranks = [int(torch.linalg.matrix_rank(after[name] - before[name], rtol=1e-3)) for name in moved if "layer" in name]
+    assert ranks and max(ranks) <= 2
 
 
 def test_validation_ratings_that_are_all_equal_are_refused(tmp_path: Path) -> None:
@@ -221,8 +286,8 @@ def test_validation_ratings_that_are_all_equal_are_refused(tmp_path: Path) -> No
     [
         ({"batch_pairs": 0}, "batch_pairs: must be at least 1, not 0."),
         ({"batch_tokens": 0}, "batch_tokens: must be at least 1, not 0."),
-        ({"graded_rows": 0}, "graded_rows: must be at least 1, not 0."),
-        ({"graded_share": 1.0}, "graded_share: must be below 1, not 1.0."),
+        ({"adapter": 0}, "adapter: must be at least 1, not 0."),
+        ({"shares": {"mlqe": 1.0}}, "shares.mlqe: must be below 1, not 1.0."),
         ({"ratings": 0}, "ratings: must be at least 1, not 0."),
         ({"probe": 0.0}, "probe: must be above 0, not 0.0."),
         ({"dropout": 1.0}, "dropout: must be below 1, not 1.0."),

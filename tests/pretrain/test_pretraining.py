@@ -36,6 +36,7 @@ PARAMS = PretrainParams(
     max_tokens=16,
     batch_pairs=2,
     dropout=0.0,
+    adapter=None,
     standardise=True,
     weights={"bleu": 1.0, "flag": 0.5},
     losses={"bleu": Loss.JOINT, "flag": Loss.DISTRIBUTION},
