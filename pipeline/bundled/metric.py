@@ -2,6 +2,9 @@
 
     python -m pipeline.bundled.metric --checkpoint models/finetune/all --ratings data/collect --out OUT
 
+With `--base package:NAME --rank R` only what the checkpoint changed in that encoder is stored (`pipeline.core.deltas`);
+`bleurt benchmark` says what that costs.
+
 If there are several checkpoints, trained from the same start, their weights are averaged first (Wortsman et al. 2022).
 Only the encoder's matrices are stored in half precision. All rated pairs are scored before and after.
 If a score moves by more than 1e-3, nothing is stored. For the metric that is shipped, OUT is models/bundled/metric.
@@ -13,13 +16,16 @@ import json
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
+from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
+from pipeline.core.deltas import WEIGHTS, changes, encoder_weights, write_changes
 from pipeline.core.errors import ModelError
-from pipeline.core.models import load_tokenizer
+from pipeline.core.models import load_tokenizer, locate
 from pipeline.core.records import RATINGS
 from pipeline.core.runtime import run_main
 from pipeline.core.shards import read_rows
@@ -32,11 +38,19 @@ LARGEST_CHANGE = 1e-3
 MAX_TOKENS, BATCH_TOKENS = 128, 8192
 
 
-def store(checkpoints: Sequence[Path], ratings: Path, out: Path) -> float:
-    """Write the mean of `checkpoints` to `out` in half precision; returns the largest change of a score.
+@dataclass(frozen=True)
+class Compact:
+    """How a large metric is stored: `base` names the encoder that it came from, `rank` is kept of each matrix."""
 
-    A ModelError if a score of a pair of `ratings` changes by more than LARGEST_CHANGE, or if the checkpoints have
-    different weights.
+    base: str
+    rank: int
+
+
+def store(checkpoints: Sequence[Path], ratings: Path, out: Path, compact: Compact | None = None) -> float:
+    """Write the mean of `checkpoints` to `out`, in half precision or `compact`; returns the largest change of a score.
+
+    A ModelError if half precision changes a score of a pair of `ratings` by more than LARGEST_CHANGE, or if the
+    checkpoints have different weights.
     """
     pairs = dict.fromkeys((row["reference"], row["candidate"]) for row in read_rows(ratings, RATINGS))
     references, candidates = [z for z, _ in pairs], [c for _, c in pairs]
@@ -45,11 +59,13 @@ def store(checkpoints: Sequence[Path], ratings: Path, out: Path) -> float:
         model, tokenizer = _mean(checkpoints), load_tokenizer(checkpoints[0])
         encoded = encode_pairs(tokenizer, references, candidates, MAX_TOKENS)
         before = outputs(model, encoded, BATCH_TOKENS)
-        save_metric(_halved(model.cpu()), tokenizer, folder)
+        save_metric(model.cpu() if compact else _halved(model.cpu()), tokenizer, folder)
         _set_dtype(folder / "config.json")
+        if compact:
+            shrink(folder, compact, f"{model.base_model_prefix}.")
         after = outputs(load_metric(folder), encoded, BATCH_TOKENS)
         change = float(numpy.abs(before - after).max())
-        if not change <= LARGEST_CHANGE:
+        if compact is None and not change <= LARGEST_CHANGE:
             raise ModelError(
                 f"{checkpoints[0]}: half precision changes a score by {change:.5f}, more than {LARGEST_CHANGE}."
             )
@@ -58,6 +74,15 @@ def store(checkpoints: Sequence[Path], ratings: Path, out: Path) -> float:
                 shutil.copy(checkpoints[0] / name, folder / name)
         shutil.copytree(folder, out, dirs_exist_ok=True)
     return change
+
+
+def shrink(folder: Path, compact: Compact, prefix: str) -> None:
+    """Replace the weights in `folder` by what they change in `compact.base`, whose weights begin with `prefix` here."""
+    weights = load_file(folder / WEIGHTS)
+    write_changes(
+        folder, changes(weights, encoder_weights(locate(compact.base), prefix), compact.rank), compact.base, prefix
+    )
+    (folder / WEIGHTS).unlink()
 
 
 def _mean(checkpoints: Sequence[Path]) -> PreTrainedModel:
@@ -89,8 +114,11 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path, nargs="+", required=True)
     for name in ("ratings", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--base", help="the encoder that the checkpoints came from: store only what changed in it")
+    parser.add_argument("--rank", type=int, default=32, help="with --base: rank that is kept of each matrix's change")
     arguments = parser.parse_args()
-    change = store(arguments.checkpoint, arguments.ratings, arguments.out)
+    compact = Compact(arguments.base, arguments.rank) if arguments.base else None
+    change = store(arguments.checkpoint, arguments.ratings, arguments.out, compact)
     print(f"{arguments.out}: scores moved by {change:.6f} at most")
 
 

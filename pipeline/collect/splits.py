@@ -108,8 +108,8 @@ def _check_years(corpus: Corpus, entries: list[Entry]) -> None:
 def drop_leaks(entries: list[Entry], params: CollectParams, dropped: dict[str, Counter[str]]) -> None:
     """Drop training rows that share a reference or source with a test row; count them by corpus and reason.
 
-    If a corpus names its own validation rows, those that share something with a test row are dropped as well, and so are
-    training rows that share something with them.
+    If a corpus names its own validation rows, those that share something with a test row are dropped as well, and so
+    are training rows that share something with them.
 
     A row of a corpus that is split by system may share its input with that corpus's own test rows. It is dropped only
     if its candidate is also that of a test row of the same input.

@@ -56,12 +56,13 @@ def applied(found: Mapping[str, torch.Tensor], base: Mapping[str, torch.Tensor])
     """The weights, float32, that `changes` stood for; tensors of `base` that did not change are among them."""
     weights = {name: weight.float() for name, weight in base.items()}
     for key, value in found.items():
-        kind, _, name = key.partition("/")
-        if kind == "whole":
-            weights[name] = value.float()
-        elif kind == "added":
+        if key.startswith(WHOLE):
+            weights[key.removeprefix(WHOLE)] = value.float()
+        elif key.startswith(ADDED):
+            name = key.removeprefix(ADDED)
             weights[name] = weights[name] + value.float()
-        elif kind == "out":
+        elif key.startswith(OUT):
+            name = key.removeprefix(OUT)
             weights[name] = weights[name] + value.float() @ found[IN + name].float()
     return weights
 
@@ -72,10 +73,10 @@ def write_changes(folder: Path, found: Mapping[str, torch.Tensor], base: str, pr
         save_file(dict(found), folder / DELTAS, {"base": base, "prefix": prefix, "format": "pt"})
 
 
-def prefixed(folder: Path, prefix: str, wanted: Callable[[str], bool]) -> dict[str, torch.Tensor]:
-    """The weights of the encoder in `folder` under the names of a checkpoint, those that are `wanted`."""
-    weights = {prefix + name: weight for name, weight in load_file(folder / WEIGHTS).items()}
-    return {name: weight for name, weight in weights.items() if wanted(name)}
+def encoder_weights(folder: Path, prefix: str) -> dict[str, torch.Tensor]:
+    """The weights of the encoder in `folder` under the names that a checkpoint gives them, without its pooler."""
+    weights = load_file(folder / WEIGHTS)
+    return {prefix + name: weight for name, weight in weights.items() if not name.startswith("pooler.")}
 
 
 def whole(folder: Path, locate: Callable[[str], Path]) -> Path:
@@ -90,11 +91,11 @@ def whole(folder: Path, locate: Callable[[str], Path]) -> Path:
         return target
     try:
         with safe_open(folder / DELTAS, "pt") as opened:
-            facts, found = opened.metadata() or {}, {key: opened.get_tensor(key) for key in opened.keys()}
+            facts, found = opened.metadata() or {}, {key: opened.get_tensor(key) for key in list(opened.keys())}
         encoder = locate(facts["base"])
     except (SafetensorError, OSError, KeyError) as error:
         raise ModelError(f"{folder / DELTAS}: cannot be read ({error}).") from error
-    weights = applied(found, prefixed(encoder, facts["prefix"], lambda name: ".pooler." not in name))
+    weights = applied(found, encoder_weights(encoder, facts["prefix"]))
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{folder.name}-") as temporary:

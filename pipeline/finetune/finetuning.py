@@ -78,10 +78,13 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
     inputs = [start / "model.safetensors", ratings, *([graded] if params.graded_share else [])]
     state = state_folder("finetune", start.name, inputs, params)
     lengths = encoded.lengths[lessons.slots]
-    histories = _train_members(model, params, lessons, encoded, evaluate, state, out)
-    if histories is None:
+    trained = _train_members(model, params, lessons, encoded, evaluate, state, out)
+    if trained is None:
         return
+    histories, learned = trained
     history, facts = histories[0], dict[str, Any]()
+    if params.own_scale:
+        facts["scales"] = learned
     if params.members > 1:
         facts["members"] = [one.best_score for one in histories]
         history.best_score = evaluate(model)
@@ -133,32 +136,61 @@ def validation_kendall(
     return float(numpy.nanmean(taus)) if not numpy.isnan(taus).all() else math.nan
 
 
-class Scaled(torch.nn.Module):
-    """A metric under training, and the scale of each corpus of `own_scale`: an offset and a factor of its ratings.
+class Learner(torch.nn.Module):
+    """A metric under training, and what is learned beside it of each corpus of `own_scale`.
 
-    People of another campaign use their scale in another way. The metric's own output is that of the other corpora;
-    what it must be for a corpus with a scale of its own is `offset + factor * output`. Both are learned. `QUICK` makes
-    them move faster than other weights, as Adam moves each by about the rate.
+    People of another campaign use their scale in another way: what the metric must predict for a corpus with a scale of
+    its own is `offset + factor * output`. They also agree with each other more or less. So the squared errors of each
+    group of corpora count in inverse proportion to their own size, or ratings with much noise would drown the others
+    (the likelihood of normal errors whose variance is learned; Kendall et al. 2018). `QUICK` makes these
+    numbers move faster than weights, as Adam moves each by about the rate. Without `own_scale` the loss is the squared
+    error.
     """
 
     QUICK = 50.0
 
-    def __init__(self, metric: torch.nn.Module, own_scale: Sequence[str], corpora: Sequence[str]) -> None:
+    def __init__(
+        self, metric: torch.nn.Module, own_scale: Sequence[str], corpora: Sequence[str], targets: torch.Tensor
+    ) -> None:
         super().__init__()
-        self.metric, self.config = metric, metric.config
-        self.scales = torch.nn.Parameter(torch.zeros(len(own_scale), 2))
-        numbers = {corpus: number for number, corpus in enumerate(own_scale)}
-        self.places = torch.tensor([numbers.get(corpus, -1) for corpus in corpora])
+        self.metric, self.config, self.targets = metric, metric.config, targets
+        self.own = list(own_scale)
+        numbers = {corpus: number for number, corpus in enumerate(own_scale, 1)}
+        self.groups = torch.tensor([numbers.get(corpus, 0) for corpus in corpora])
+        self.learned = torch.nn.ParameterDict()
+        if self.own:
+            size = 1 + len(self.own)
+            self.learned = torch.nn.ParameterDict(
+                {name: torch.nn.Parameter(torch.zeros(size)) for name in ("offset", "factor", "variance")}
+            )
+        spread = [targets[self.groups == group] for group in range(1 + len(self.own))]
+        self.variances = torch.tensor([float(one[~torch.isnan(one)].var()) if len(one) > 1 else 1.0 for one in spread])
+
+    def scale(self, group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Offset, factor and logarithm of the errors' variance of groups; group 0, the rest, has offset 0, factor 1."""
+        own = (group > 0).float()
+        offset, factor, variance = (self.QUICK * self.learned[name][group] for name in ("offset", "factor", "variance"))
+        half = torch.log(self.variances.to(group.device)[group].clamp(min=1e-3) / 2)
+        return own * offset, torch.exp(own * factor), variance + half
 
     def forward(self, rows: NDArray[numpy.int64], **inputs: torch.Tensor) -> torch.Tensor:
-        """Predicted ratings (rows, aspects), each on the scale of its corpus; `rows` are numbers of pairs."""
+        """The mean loss of a batch; `rows` are numbers of pairs."""
         predicted: torch.Tensor = self.metric(**inputs).logits
-        if not len(self.scales):
-            return predicted
-        places = self.places[rows].to(predicted.device)
-        scales = self.QUICK * self.scales[places.clamp(min=0)]
-        own = scales[:, :1] + torch.exp(scales[:, 1:]) * predicted
-        return torch.where((places >= 0).unsqueeze(1), own, predicted)
+        targets = self.targets[rows].to(predicted.device)
+        if not self.own:
+            return rating_loss(predicted, targets)
+        offset, factor, variance = (one.unsqueeze(1) for one in self.scale(self.groups[rows].to(predicted.device)))
+        known = ~torch.isnan(targets)
+        errors = torch.exp(-variance) * (offset + factor * predicted - targets.nan_to_num()) ** 2 + variance
+        return errors[known].mean()
+
+    def facts(self) -> dict[str, dict[str, float]]:
+        """What was learned of each corpus, for training.json."""
+        found = {}
+        for number, corpus in enumerate(["", *self.own] if self.own else []):
+            numbers = [float(one) for one in self.scale(torch.tensor(number))]
+            found[corpus or "others"] = {"offset": numbers[0], "factor": numbers[1], "variance": math.exp(numbers[2])}
+        return found
 
 
 def _train_members(
@@ -169,8 +201,10 @@ def _train_members(
     evaluate: Callable[[torch.nn.Module], float],
     state: Path,
     out: Path,
-) -> list[History] | None:
+) -> tuple[list[History], list[dict[str, dict[str, float]]]] | None:
     """Train every member from the weights that `model` has; it ends with the average. None if another process writes.
+
+    Beside each member's history stands what it learned of the corpora's scales.
 
     The curves of the first member go to `out`; the others leave none.
     """
@@ -179,25 +213,27 @@ def _train_members(
 
     def loss(learner: torch.nn.Module, rows: list[int]) -> torch.Tensor:
         chosen = lessons.slots[rows]
-        return rating_loss(learner(chosen, **encoded.batch(chosen, device)), targets[chosen].to(device))
+        found: torch.Tensor = learner(chosen, **encoded.batch(chosen, device))
+        return found
 
     fresh = {name: weight.clone() for name, weight in model.state_dict().items()}
-    histories, members = list[History](), []
+    histories, members, learned = list[History](), [], list[dict[str, dict[str, float]]]()
     with process_group():
         for number in range(params.members):
             model.load_state_dict(fresh)
             schedule = dataclasses.replace(params.schedule, seed=member_seed(params.schedule.seed, number))
             adapted(model, params.adapter, schedule.seed)
-            learner = Scaled(model, params.own_scale, lessons.corpora).to(device)
+            learner = Learner(model, params.own_scale, lessons.corpora, targets).to(device)
             plan = BatchPlan(lengths, params.batch_pairs, schedule.seed)
             place = state / str(number)
             history = run(learner, loss, plan.rows, schedule, evaluate, place, place if number else out)
             histories += [history] if history is not None else []
+            learned.append(learner.facts())
             merged(model)
             members.append({name: weight.clone() for name, weight in model.state_dict().items()})
     if params.members > 1:
         model.load_state_dict(average(members))
-    return histories or None
+    return (histories, learned) if histories else None
 
 
 def probe(

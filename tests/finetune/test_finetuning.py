@@ -18,7 +18,7 @@ from pipeline.core.params import from_mapping
 from pipeline.core.records import GRADED, RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.finetune.finetuning import (
-    Scaled,
+    Learner,
     average,
     finetune,
     limited,
@@ -210,16 +210,28 @@ def test_a_share_of_a_corpus_is_met_in_whole_passes_over_its_rows(tmp_path: Path
         lessons_of(rated, tmp_path, dataclasses.replace(long, shares={"wmt": 0.4, "mlqe": 0.4}))
 
 
-def test_a_corpus_with_a_scale_of_its_own_learns_its_offset_and_factor() -> None:
-    metric = torch.nn.Linear(1, 1)
+def learner_of(outputs: list[float], targets: list[float], *own: str) -> Learner:
+    metric = torch.nn.Module()
     metric.config = None  # type: ignore[assignment]
-    output = torch.tensor([[0.5], [1.0]])
-    metric.forward = lambda **_: type("Out", (), {"logits": output})  # type: ignore[method-assign, assignment]
-    learner = Scaled(metric, ("mlqe",), ["wmt", "mlqe", "wmt"])
-    assert torch.equal(learner(numpy.array([0, 1])), output), "before training, a scale changes nothing"
+    metric.forward = lambda **_: type("Out", (), {"logits": torch.tensor(outputs)[:, None]})  # type: ignore[method-assign, assignment]
+    return Learner(metric, own, ["wmt", "mlqe", "wmt", "mlqe"], torch.tensor(targets)[:, None])
+
+
+def test_without_a_scale_of_its_own_the_loss_is_the_squared_error() -> None:
+    assert float(learner_of([0.5, 1.0], [0.0, 1.0, 0.0, 3.0])(numpy.array([0, 3]))) == pytest.approx((0.25 + 4.0) / 2)
+
+
+def test_a_corpus_with_a_scale_of_its_own_learns_its_offset_factor_and_noise() -> None:
+    learner = learner_of([0.5, 1.0], [0.5, 2.0, 2.5, 4.0], "mlqe")  # variances 2 in either corpus
+    assert learner(numpy.array([0, 1])).item() == pytest.approx((0.0 + 1.0) / 2), "half of it is expected as error"
     with torch.no_grad():
-        learner.scales[0] = torch.tensor([0.25, math.log(2.0)]) / Scaled.QUICK
-    torch.testing.assert_close(learner(numpy.array([2, 1])), torch.tensor([[0.5], [0.25 + 2 * 1.0]]))
+        for name, value in (("offset", 0.25), ("factor", math.log(2.0)), ("variance", math.log(3.0))):
+            learner.learned[name].fill_(value / Learner.QUICK)
+    facts = learner.facts()
+    assert facts["mlqe"] == pytest.approx({"offset": 0.25, "factor": 2.0, "variance": 3.0})
+    assert facts["others"] == pytest.approx({"offset": 0.0, "factor": 1.0, "variance": 3.0})
+    # WMT: (0.5 - 0.5)^2; MLQE: (0.25 + 2 * 1 - 2)^2; each over 3, and ln 3 beside
+    assert learner(numpy.array([0, 1])).item() == pytest.approx((0.0 + 0.0625) / 2 / 3 + math.log(3.0), rel=1e-5)
 
 
 def test_validation_counts_each_scale_of_its_own_apart_and_may_be_drawn() -> None:
