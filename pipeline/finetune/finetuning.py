@@ -15,9 +15,10 @@ from pipeline.core import runtime
 from pipeline.core.errors import InputError
 from pipeline.core.models import check_max_tokens, load_tokenizer
 from pipeline.core.shards import generator
+from pipeline.finetune.learner import Learner
 from pipeline.finetune.lessons import FinetuneParams, Lessons, RatedPairs, lessons_of, read_rated
 from pipeline.metric.adapter import adapted, merged
-from pipeline.metric.checkpoint import head_of, keep_heads, save_metric, with_outputs
+from pipeline.metric.checkpoint import head_of, keep_heads, save_metric, start_from, with_outputs
 from pipeline.metric.pairs import EncodedPairs, encode_pairs
 from pipeline.metric.prediction import head_inputs, outputs
 from pipeline.statistics.correlation import kendall
@@ -44,12 +45,6 @@ def orders_something(ratings: numpy.ndarray) -> bool:
     return any(len(numpy.unique(column[~numpy.isnan(column)])) > 1 for column in ratings.T)
 
 
-def rating_loss(predicted: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
-    """Mean squared error over the ratings that are known (not NaN); both tensors are (batch, aspects)."""
-    known = ~torch.isnan(ratings)
-    return torch.nn.functional.mse_loss(predicted[known], ratings[known])
-
-
 def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, out: Path) -> None:
     """Fine-tune the checkpoint `start` on the training rows of `ratings` and write the best one to `out`.
 
@@ -66,6 +61,8 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
     encoded = encode_pairs(tokenizer, lessons.references, lessons.candidates, params.max_tokens)
     held_encoded = encode_pairs(tokenizer, held.references, held.candidates, params.max_tokens)
     device = runtime.device()
+    if params.start is not None:
+        start_from(model, start, params.start)
     model.to(device)
     if params.probe is not None:
         rows_of_pass = encoded.take(lessons.slots)
@@ -134,63 +131,6 @@ def validation_kendall(
     groups = groups_of(corpora, apart)
     taus = [mean_kendall(human[groups == group], metric[groups == group]) for group in sorted(set(groups.tolist()))]
     return float(numpy.nanmean(taus)) if not numpy.isnan(taus).all() else math.nan
-
-
-class Learner(torch.nn.Module):
-    """A metric under training, and what is learned beside it of each corpus of `own_scale`.
-
-    People of another campaign use their scale in another way: what the metric must predict for a corpus with a scale of
-    its own is `offset + factor * output`. They also agree with each other more or less. So the squared errors of each
-    group of corpora count in inverse proportion to their own size, or ratings with much noise would drown the others
-    (the likelihood of normal errors whose variance is learned; Kendall et al. 2018). `QUICK` makes these
-    numbers move faster than weights, as Adam moves each by about the rate. Without `own_scale` the loss is the squared
-    error.
-    """
-
-    QUICK = 50.0
-
-    def __init__(
-        self, metric: torch.nn.Module, own_scale: Sequence[str], corpora: Sequence[str], targets: torch.Tensor
-    ) -> None:
-        super().__init__()
-        self.metric, self.config, self.targets = metric, metric.config, targets
-        self.own = list(own_scale)
-        numbers = {corpus: number for number, corpus in enumerate(own_scale, 1)}
-        self.groups = torch.tensor([numbers.get(corpus, 0) for corpus in corpora])
-        self.learned = torch.nn.ParameterDict()
-        if self.own:
-            size = 1 + len(self.own)
-            self.learned = torch.nn.ParameterDict(
-                {name: torch.nn.Parameter(torch.zeros(size)) for name in ("offset", "factor", "variance")}
-            )
-        spread = [targets[self.groups == group] for group in range(1 + len(self.own))]
-        self.variances = torch.tensor([float(one[~torch.isnan(one)].var()) if len(one) > 1 else 1.0 for one in spread])
-
-    def scale(self, group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Offset, factor and logarithm of the errors' variance of groups; group 0, the rest, has offset 0, factor 1."""
-        own = (group > 0).float()
-        offset, factor, variance = (self.QUICK * self.learned[name][group] for name in ("offset", "factor", "variance"))
-        half = torch.log(self.variances.to(group.device)[group].clamp(min=1e-3) / 2)
-        return own * offset, torch.exp(own * factor), variance + half
-
-    def forward(self, rows: NDArray[numpy.int64], **inputs: torch.Tensor) -> torch.Tensor:
-        """The mean loss of a batch; `rows` are numbers of pairs."""
-        predicted: torch.Tensor = self.metric(**inputs).logits
-        targets = self.targets[rows].to(predicted.device)
-        if not self.own:
-            return rating_loss(predicted, targets)
-        offset, factor, variance = (one.unsqueeze(1) for one in self.scale(self.groups[rows].to(predicted.device)))
-        known = ~torch.isnan(targets)
-        errors = torch.exp(-variance) * (offset + factor * predicted - targets.nan_to_num()) ** 2 + variance
-        return errors[known].mean()
-
-    def facts(self) -> dict[str, dict[str, float]]:
-        """What was learned of each corpus, for training.json."""
-        found = {}
-        for number, corpus in enumerate(["", *self.own] if self.own else []):
-            numbers = [float(one) for one in self.scale(torch.tensor(number))]
-            found[corpus or "others"] = {"offset": numbers[0], "factor": numbers[1], "variance": math.exp(numbers[2])}
-        return found
 
 
 def _train_members(

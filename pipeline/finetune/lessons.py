@@ -29,12 +29,16 @@ class FinetuneParams:
     """`aspects` are rated, and predicted by one output each; WMT and own files have only one.
 
     `ratings`: how many rated candidates train, drawn by the schedule's seed; null for all. `members`: how many runs,
-    with different orders of batches and different dropout, are averaged weight by weight. `probe`: penalty of the
-    ridge regression whose solution the last layer starts from; null for a fresh layer. `shares`: which share of the
-    rows of a run a corpus has, or `graded` candidates; the other corpora share the rest. `own_scale`: corpora whose
-    ratings lie on a scale of their own, learned beside the metric. `adapter`: rank of the matrices that are trained in
-    place of the encoder's weights; null trains the weights. `validation_pairs`: at most so many pairs of each group of
-    corpora choose the best checkpoint; null for all. A corpus of `own_scale` is a group, the others are one.
+    with different orders of batches and different dropout, are averaged weight by weight.
+
+    The last layer is fresh; or, with `start`, that of a column of pre-training, such as `metric_score`; or, with
+    `probe`, the solution of a ridge regression with this penalty. `adapter`: rank of the matrices that are trained in
+    place of the encoder's weights; null trains the weights.
+
+    `shares`: which share of the rows of a run a corpus has, or `graded` candidates; the other corpora share the rest.
+    `own_scale`: corpora whose ratings lie on a scale of their own, learned beside the metric. `validation_pairs`: at
+    most so many pairs of each group of corpora choose the best checkpoint; null for all. A corpus of `own_scale` is a
+    group, the others are one.
     """
 
     aspects: tuple[str, ...]
@@ -42,6 +46,7 @@ class FinetuneParams:
     shares: dict[str, ShareBelowOne]
     own_scale: tuple[str, ...]
     members: AtLeastOne
+    start: str | None
     probe: Positive | None
     adapter: AtLeastOne | None
     validation_pairs: AtLeastOne | None

@@ -197,6 +197,23 @@ def read_targets(folder: Path) -> Targets:
     return targets
 
 
+def start_from(model: PreTrainedModel, pretrained: Path, column: str) -> None:
+    """Set every row of the last layer of `model` to the row of `column` in the head of `pretrained`, in its own units.
+
+    A ModelError if the head has no such column.
+    """
+    targets = read_targets(pretrained)
+    if column not in targets.columns:
+        raise ModelError(f"{pretrained}: predicts no {column}, only {', '.join(targets.columns)}.")
+    place = targets.columns.index(column)
+    head = head_of(load_metric(pretrained, "cpu"))
+    scale, mean = targets.scaling.deviation[place], targets.scaling.mean[place]
+    layer = head_of(model)
+    with torch.no_grad():
+        layer.weight.copy_((scale * head.weight[place]).expand_as(layer.weight))
+        layer.bias.fill_(float(scale * head.bias[place] + mean))
+
+
 def keep_heads(pretrained: Path, finetuned: Path) -> None:
     """Copy the pre-training head of `pretrained` and its targets to `finetuned`; nothing if there was no head."""
     if not (pretrained / TARGETS).exists():

@@ -43,9 +43,9 @@ class PretrainParams:
     schedule: Schedule
 
     def check_signals(self, signals: Sequence[str]) -> None:
-        """A ParamsError unless `weights` and `losses` name exactly the `signals` of params.yaml."""
+        """A ParamsError unless `weights` and `losses` name all `signals` of params.yaml; they may name others."""
         for key, named in (("weights", self.weights), ("losses", self.losses)):
-            if set(named) != set(signals):
+            if not set(named) >= set(signals):
                 raise ParamsError(f"pretrain.{key}: must name {', '.join(signals)}, not {sorted(named)}.")
 
 

@@ -18,7 +18,6 @@ from pipeline.core.params import from_mapping
 from pipeline.core.records import GRADED, RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.finetune.finetuning import (
-    Learner,
     average,
     finetune,
     limited,
@@ -27,6 +26,7 @@ from pipeline.finetune.finetuning import (
     probe,
     validation_kendall,
 )
+from pipeline.finetune.learner import Learner
 from pipeline.finetune.lessons import FinetuneParams, RatedPairs, lessons_of, read_rated
 from pipeline.metric.checkpoint import Head, head_of, new_metric
 from pipeline.metric.pairs import encode_pairs
@@ -45,6 +45,7 @@ PARAMS = FinetuneParams(
     adapter=None,
     validation_pairs=None,
     members=1,
+    start=None,
     probe=None,
     max_tokens=16,
     batch_pairs=2,

@@ -17,12 +17,14 @@ from pipeline.metric.checkpoint import (
     HEADS,
     TARGETS,
     Head,
+    head_of,
     keep_heads,
     load_metric,
     new_metric,
     read_targets,
     save_metric,
     save_targets,
+    start_from,
     with_outputs,
 )
 from pipeline.metric.pairs import encode_pairs
@@ -162,3 +164,21 @@ def test_a_full_disk_leaves_no_half_of_the_weights(start: Path, tmp_path: Path) 
     with pytest.raises(StorageError, match=r"model\.safetensors: could not be written, the disk is full\.$"):
         save_metric(model, tokenizer, tmp_path / "full")
     assert list((tmp_path / "full").iterdir()) == []
+
+
+def test_a_last_layer_starts_from_a_column_of_pretraining_in_its_own_units(tmp_path: Path) -> None:
+    encoder = save_tiny_filler(tmp_path / "encoder")
+    model = new_metric(str(encoder), Head.ALIGNMENT, ["bleu", "metric_score"], 0.0, 1)
+    with torch.no_grad():
+        head_of(model).weight.normal_()
+    save_metric(model, load_tokenizer(encoder), tmp_path / "pretrained")
+    tasks = tasks_of({"bleu": ["bleu"], "metric": ["metric_score"]}, {"bleu": Loss.JOINT, "metric": Loss.JOINT})
+    save_targets(tmp_path / "pretrained", Targets(tasks, Scaling((0.0, 0.25), (1.0, 2.0))))
+    pairs = ["the cat sat"], ["a cat"], 32, 64
+    standardised = predict(tmp_path / "pretrained", *pairs)[0, 1]
+    started = with_outputs(tmp_path / "pretrained", ["adequacy"], 0.0, 1)
+    start_from(started, tmp_path / "pretrained", "metric_score")
+    save_metric(started, load_tokenizer(encoder), tmp_path / "started")
+    assert predict(tmp_path / "started", *pairs)[0, 0] == pytest.approx(2.0 * standardised + 0.25, rel=1e-4)
+    with pytest.raises(ModelError, match="predicts no rouge, only bleu, metric_score"):
+        start_from(started, tmp_path / "pretrained", "rouge")
