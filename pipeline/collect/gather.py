@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.collect.corpus import LAYOUTS, TEST, TRAIN, VALIDATION, CollectParams, Corpus, Loaded, Rating
+from pipeline.collect.drift import skew
 from pipeline.collect.splits import (
     Entry,
     check_scales,
     drop_leaks,
     entries_of,
     hold_out_validation,
-    skew,
 )
 from pipeline.core import modules, work
 from pipeline.core.errors import InputError

@@ -19,7 +19,7 @@ import torch
 from transformers import PreTrainedModel
 
 from pipeline.core import runtime
-from pipeline.finetune.finetuning import rating_loss
+from pipeline.finetune.learner import rating_loss
 from pipeline.metric.pairs import EncodedPairs
 from pipeline.training.loop import update
 from pipeline.training.schedule import BatchPlan, Schedule, new_optimizer

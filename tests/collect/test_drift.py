@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.collect.splits import BINS, TEST, TRAIN, bins, keep_probabilities, kept
+from pipeline.collect.corpus import TEST, TRAIN
+from pipeline.collect.drift import BINS, bins, keep_probabilities, kept
 
 RATINGS = st.lists(st.floats(-3, 3), max_size=60)
 ALPHAS = st.sampled_from([0.0, 0.5, 1.0, 1.5, 3.0])

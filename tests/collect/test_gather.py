@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from pipeline.collect.corpus import CollectParams, Corpus, DriftParams, Split
+from pipeline.collect.drift import DRIFT
 from pipeline.collect.gather import EMPTY, TOO_LONG, collect
-from pipeline.collect.splits import DRIFT, LEAK, normalised
+from pipeline.collect.splits import LEAK, normalised
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import list_shards, read_rows
@@ -220,3 +221,23 @@ def test_real_data_of_all_years(tmp_path: Path, real_data: Path, corpus: Make) -
     pairs = [("train", "validation"), ("train", "test"), ("validation", "test")]
     assert [shared(rows, *pair) for pair in pairs] == [set(), set(), set()]
     assert max(Counter(row["rating_id"] for row in rows).values()) == 1
+
+
+def test_a_corpus_keeps_the_splits_that_it_was_published_with(tmp_path: Path, write: Write, corpus: Make) -> None:
+    header = "language_pair\tsplit\tsegment\tsource\ttranslation\tpost_edit_tokens\tmean\tz_mean\n"
+    rows = [
+        ("train", "a", "one"),
+        ("train", "b", "two"),
+        ("train", "c", "three"),
+        ("dev", "d", "two"),
+        ("test", "e", "one"),
+    ]
+    lines = [f"ro-en\t{split}\t{i}\t{source}\tcat\t{edit}\t50\t0.5\n" for i, (split, source, edit) in enumerate(rows)]
+    file = write(tmp_path / "mlqe.tsv", header + "".join(lines))
+    mine = own(write, tmp_path / "own.tsv", *((f"text {i}", str(i)) for i in range(10)))
+    published = corpus("mlqe_pe", file, name="mlqe", split=Split.PUBLISHED)
+    standardised = corpus("own", mine, name="mine", scale=None)
+    counts = collect(params(published, standardised, validation=0.5), tmp_path / "out")
+    assert counts["by_corpus"]["mlqe"]["by_split"] == {"train": 1, "validation": 1, "test": 1}
+    assert counts["by_corpus"]["mlqe"]["dropped"] == {LEAK: 2}, "what a test row or a validation row shares"
+    assert counts["by_corpus"]["mine"]["by_split"] == {"train": 5, "validation": 5, "test": 0}
