@@ -63,7 +63,7 @@ def test_a_corpus_takes_what_it_leaves_out_from_the_defaults(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"layout": "wmt20"}, r"corpora\[0\]\.layout: must be one of hub, own, .*, wmt_daseg, not 'wmt20'\."),
+        ({"layout": "wmt20"}, r"corpora\[0\]\.layout: must be one of hub, mlqe_pe, own, .*, wmt_daseg, not 'wmt20'\."),
         (
             {"split": "train"},
             r"\[0\]\.test_fraction: belongs to split by_reference, by_input, by_system, and only to these",
