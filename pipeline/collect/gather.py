@@ -5,8 +5,6 @@ not resumed by shards: they are written aside and moved in one step, and a kille
 """
 
 import dataclasses
-import html
-import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -28,11 +26,10 @@ from pipeline.core import modules, work
 from pipeline.core.errors import InputError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
+from pipeline.files.character_references import unescaped
 
 TOO_LONG = "a reference or the candidate is too long"
 EMPTY = "the reference is empty"
-
-_REFERENCE = re.compile("&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);")
 
 
 def load(corpus: Corpus) -> Loaded:
@@ -93,15 +90,6 @@ def _unescaped(rating: Rating) -> Rating:
         candidate=unescaped(rating.candidate),
         source=None if rating.source is None else unescaped(rating.source),
     )
-
-
-def unescaped(text: str) -> str:
-    """`text` with its character references undone, if they end in a semicolon: `?a=1&copy=2` is an address.
-
-    >>> unescaped("&quot;AT&amp;T&quot; &#228; a&copy=b")
-    '"AT&T" ä a&copy=b'
-    """
-    return _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
 
 
 def _counts(entries: list[Entry], dropped: dict[str, Counter[str]]) -> dict[str, Any]:

@@ -73,8 +73,13 @@ def settled_for(metrics: Iterable[Metric], arguments: argparse.Namespace) -> dic
     return {name: section.settle(given[name], [], BATCH_TOKENS) for name, section in sections.items()}
 
 
-def checkpoints(given: Sequence[str], wanted_tokens: int | None, rows: Sequence[Row]) -> Iterator[Metric]:
-    """The checkpoints that are named as metrics; says on standard error how many pairs of the rated `rows` are cut."""
+def checkpoints(
+    given: Sequence[str], wanted_tokens: int | None, rows: Sequence[Row], character_references: str
+) -> Iterator[Metric]:
+    """The checkpoints that are named as metrics; says on standard error how many pairs of the rated `rows` are cut.
+
+    `character_references`: what happened to those of `rows`, for the signature.
+    """
     from pipeline.core.models import load_config, load_tokenizer
     from pipeline.evaluate.predictions import trained
     from pipeline.metric.prediction import readable_tokens
@@ -82,7 +87,7 @@ def checkpoints(given: Sequence[str], wanted_tokens: int | None, rows: Sequence[
     for name, folder in named_checkpoints(given).items():
         max_tokens = readable_tokens(load_config(folder), load_tokenizer(folder), wanted_tokens, "--max_tokens")
         warn_of_cuts(name, rows, folder, max_tokens)
-        text = checkpoint_signature(folder, max_tokens)
+        text = checkpoint_signature(folder, max_tokens, character_references)
         yield dataclasses.replace(trained(name, folder, max_tokens), signature=partial(_said, text))
 
 
@@ -119,17 +124,17 @@ def named_checkpoints(given: Sequence[str]) -> dict[str, Path]:
     }
 
 
-def checkpoint_signature(folder: Path, max_tokens: int) -> str:
+def checkpoint_signature(folder: Path, max_tokens: int, character_references: str) -> str:
     """A signature like that of `bleurt score`, for texts as the pipeline reads them; each aspect has its own output."""
     from pipeline.core import runtime
     from pipeline.core.models import load_config
     from pipeline.scoring.signature import Signature, checkpoint_hash, package_version
 
     outputs = "+".join(str(name) for name in load_config(folder).id2label.values())
-    precision = runtime.precision()
     found = Signature(
-        checkpoint_hash(folder), outputs, package_version(), precision, max_tokens, "max", "cut", edges="none"
-    )
+        checkpoint_hash(folder), outputs, package_version(), runtime.precision(), max_tokens, "max", "cut",
+        character_references, edges="none",
+    )  # fmt: skip
     return str(found)
 
 

@@ -11,7 +11,8 @@ system higher than the first. The output says on which pairs P was calibrated. F
 candidates of different references, which people compare less surely than two candidates of one reference, so that the
 share may lie too near to one half. Segment scores come from `bleurt score`, the tests from
 `pipeline.statistics.system_comparison`. --baselines are the metrics of `pipeline.evaluate.metrics`: corpus scores if
-they have one (bleu, chrf, ter), else means over the segments.
+they have one (bleu, chrf, ter), else means over the segments. They read character references (`&quot;`) as our metric
+does; for the numbers that another tool gives the same files, add --character_references kept.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from pipeline.core.errors import ParamsError
 from pipeline.core.params import from_mapping
 from pipeline.evaluate.benchmark import as_records
 from pipeline.evaluate.metrics import Texts, known_metrics
+from pipeline.files.character_references import unescaped
 from pipeline.scoring import output
 from pipeline.scoring.coloured_text import plain
 from pipeline.scoring.contenders import (
@@ -46,7 +48,7 @@ from pipeline.scoring.inputs import (
     segments_of,
 )
 from pipeline.scoring.output import Format
-from pipeline.scoring.unusual_texts import clean
+from pipeline.scoring.unusual_texts import CharacterReferences, clean
 from pipeline.statistics.system_comparison import METHOD, Difference, Outcome, Settings, compare_scores, most_changed
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     outcome = compare_scores(scores, settings)
     known = known_metrics()
     baselines = [known[name] for name in dict.fromkeys(arguments.baselines)]
-    systems = [texts_of_system(segments, system) for system in range(len(names))]
+    systems = [texts_of_system(segments, system, scorer.character_references) for system in range(len(names))]
     familiar = baseline_scores(baselines, settled_for(baselines, arguments), systems, settings)
     found = report(names, segments, scores, outcome, familiar, scorer, settings, arguments.changed)
     if arguments.format is Format.JSON:
@@ -99,13 +101,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def texts_of_system(segments: Sequence[Segment], system: int) -> Texts:
+def texts_of_system(
+    segments: Sequence[Segment], system: int, character_references: CharacterReferences = CharacterReferences.UNDONE
+) -> Texts:
     """What baselines read of one system; an empty reference is left out if the segment has another one."""
+    read = unescaped if character_references is CharacterReferences.UNDONE else str
     references = [
-        tuple(text for text in segment.references if clean(text)) or segment.references[:1] for segment in segments
+        tuple(text for text in map(read, segment.references) if clean(text, CharacterReferences.KEPT))
+        or (read(segment.references[0]),)
+        for segment in segments
     ]
-    sources, candidates = zip(*((segment.source, segment.candidates[system]) for segment in segments), strict=True)
-    return Texts(tuple(references), sources, candidates)
+    sources = tuple(None if segment.source is None else read(segment.source) for segment in segments)
+    return Texts(tuple(references), sources, tuple(read(segment.candidates[system]) for segment in segments))
 
 
 def score_systems(

@@ -200,6 +200,21 @@ def test_empty_references_beside_others_are_left_out() -> None:
     assert [one.scores for one in found] == [one.scores for one in familiar_scores(names, alone, [BASE, RIVAL])]
 
 
+def test_familiar_metrics_read_character_references_as_the_metric_does(
+    checkpoint: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(files["base"]).write_text("\n".join(BASE).replace(".", "&#46;") + "\n", encoding="utf-8")
+    options = ["--baselines", "chrf", "--format", "json"]
+    assert compare(checkpoint, files, ["base", "copy"], *options) == 0
+    (undone,) = as_json(capsys)["baselines"]
+    assert undone["scores"][files["base"]] == undone["scores"][files["copy"]]
+    assert compare(checkpoint, files, ["base", "copy"], *options, "--character_references", "kept") == 0
+    found = as_json(capsys)
+    (kept,) = found["baselines"]
+    assert kept["scores"][files["base"]] < kept["scores"][files["copy"]] == undone["scores"][files["copy"]]
+    assert "|character_references:kept|" in found["signature"]
+
+
 def test_bertscore_takes_the_best_reference(tmp_path: Path) -> None:
     encoder = Encoder(str(save_tiny_filler(tmp_path / "encoder")), 1)
     references = [("mat", text) for text in BASE]
