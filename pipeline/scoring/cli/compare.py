@@ -7,8 +7,8 @@ Every system is compared with the first: mean scores and bootstrap intervals, p-
 paired approximate randomisation, both also corrected by Holm for the number of comparisons, the shares of segments that
 got better or worse by more than --tie_width, and the segments that changed most. If the checkpoint is calibrated,
 "preferred" is the mean of P(A better than B) over the segments: an estimate of the share in which people would rate the
-system higher than the first. The output says on which pairs P was calibrated. For the bundled metric these are pairs of
-candidates of different references, which people compare less surely than two candidates of one reference, so that the
+system higher than the first. The output says on which pairs P was calibrated, and its calibration error. If these are
+pairs of candidates of different references, which people compare less surely than two candidates of one reference, the
 share may lie too near to one half. Segment scores come from `bleurt score`, the tests from
 `pipeline.statistics.system_comparison`. --baselines are the metrics of `pipeline.evaluate.metrics`: corpus scores if
 they have one (bleu, chrf, ter), else means over the segments. They read character references (`&quot;`) as our metric
@@ -31,6 +31,7 @@ from pipeline.evaluate.benchmark import as_records
 from pipeline.evaluate.metrics import Texts, known_metrics
 from pipeline.files.character_references import unescaped
 from pipeline.scoring import output
+from pipeline.scoring.calibration import ONE_REFERENCE
 from pipeline.scoring.coloured_text import plain
 from pipeline.scoring.contenders import (
     SystemScores,
@@ -211,13 +212,13 @@ def preferred_note(scorer: "BleurtScorer") -> str | None:
     """On which pairs "preferred" was calibrated; None if the checkpoint is not calibrated."""
     if scorer.calibration is None or scorer.calibration.slope is None:
         return None
-    pairs = f"preferred: P(better) was calibrated on {scorer.calibration.pairs:,} pairs of candidates"
-    if scorer.calibration.pairs_of == "reference":
-        return f"{pairs} of one reference."
-    return (
-        f"{pairs} of different references, which people compare less surely than two candidates of one reference; "
-        "the share is an estimate and may lie too near to one half."
-    )
+    found = scorer.calibration
+    pairs = f"preferred: P(better) was calibrated on {found.pairs:,} pairs of candidates of {found.shared()}"
+    if found.pairs_of != ONE_REFERENCE:
+        return f"{pairs}; the share is an estimate and may lie too near to one half."
+    if found.error is None:
+        return f"{pairs}."
+    return f"{pairs}; its calibration error on held-out references is {found.error:.1f} points of 100."
 
 
 def number(value: float) -> float | None:
