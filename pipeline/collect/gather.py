@@ -25,6 +25,7 @@ from pipeline.collect.splits import (
 from pipeline.core import modules, work
 from pipeline.core.errors import InputError
 from pipeline.core.records import RATINGS
+from pipeline.core.scripts import length
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.files.character_references import unescaped
 
@@ -66,7 +67,8 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
 def cleaned(loaded: Loaded, undo_character_references: bool, max_words: int) -> Loaded:
     """The ratings with texts as raters saw them.
 
-    A rating with an empty reference, or with a text of more than `max_words` words, is left out and counted.
+    A rating with an empty reference, or with a text of more than `max_words` words (`pipeline.core.scripts.length`: two
+    characters count as a word in scripts without blanks), is left out and counted.
     """
     dropped = loaded.dropped.copy()
     kept = []
@@ -74,7 +76,7 @@ def cleaned(loaded: Loaded, undo_character_references: bool, max_words: int) -> 
         texts = (rating.reference, *rating.other_references, rating.candidate)
         if not rating.reference.strip():
             dropped[EMPTY] += 1
-        elif any(len(text.split()) > max_words for text in texts):
+        elif any(length(text) > max_words for text in texts):
             dropped[TOO_LONG] += 1
         else:
             kept.append(rating)
