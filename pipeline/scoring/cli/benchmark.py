@@ -40,7 +40,7 @@ from pipeline.scoring.contenders import (
 )
 from pipeline.scoring.inputs import add_character_references, at_least_one
 from pipeline.scoring.output import Format
-from pipeline.scoring.ratings import AS_COLLECTED, Row, is_collected, read_benchmark
+from pipeline.scoring.ratings import AS_COLLECTED, Row, is_collected, read_benchmark, read_collected
 from pipeline.scoring.unusual_texts import CharacterReferences
 
 
@@ -78,9 +78,11 @@ def run(arguments: argparse.Namespace) -> int:
     handled = CharacterReferences(arguments.character_references)
     rows = read_benchmark(arguments.ratings, arguments.scale, arguments.split, handled)
     checkpoint_names = arguments.checkpoint or ["bundled:metric"]
-    said = AS_COLLECTED if is_collected(arguments.ratings) else handled
+    collected = is_collected(arguments.ratings)
+    said = AS_COLLECTED if collected else handled
     metrics = [*checkpoints(checkpoint_names, arguments.max_tokens, rows, said), *baselines(arguments.baselines)]
-    settled = settled_for(metrics, arguments)
+    validation = read_collected(arguments.ratings, ["validation"]) if collected else []
+    settled = settled_for(metrics, arguments, validation)
     found: dict[Level, list[Row]] = {level: [] for level in Level}
     for metric in tqdm(metrics, unit="metric", disable=not sys.stderr.isatty()):
         predictions = predict_rows(metric, settings_of(metric, settled), rows, BATCH_TOKENS)

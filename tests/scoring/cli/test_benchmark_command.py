@@ -8,11 +8,13 @@ from typing import Any
 import numpy
 import pytest
 from scipy import stats
+from tiny_filler import save_tiny_filler
 
 from pipeline.core.params import load_key
 from pipeline.core.records import AGREEMENT, RATINGS
 from pipeline.core.shards import read_rows, shard_name, table_of, write_shard
 from pipeline.evaluate.evaluation import EvaluateParams, evaluate
+from pipeline.evaluate.metrics.embeddings import layer_kendalls
 from pipeline.scoring import ratings
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.contenders import named_checkpoints, params_file
@@ -202,6 +204,28 @@ def test_character_references_are_undone_once_unless_they_are_kept(
         assert benchmark(file, checkpoint, "--scale", "100", "--format", "json", *given) == 0
         signature = json.loads(capsys.readouterr().out)["signatures"][f"bleurt/{checkpoint.name}"]
         assert f"|character_references:{said}|" in signature
+
+
+def test_bertscores_layer_is_the_best_on_validation_if_there_is_some(
+    collected: Path, own: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder = save_tiny_filler(tmp_path / "encoder")
+    last = json.loads((encoder / "config.json").read_text(encoding="utf-8"))["num_hidden_layers"]
+    options = ["--baselines", "bertscore", "--bertscore_model", str(encoder), "--format", "json"]
+
+    def signature(ratings: Path, *given: str) -> str:
+        arguments = ["benchmark", "--ratings", str(ratings), "-c", str(checkpoint), *options, *given]
+        assert main([*arguments, "--resamples", "2", "--permutations", "2"]) == 0
+        return str(json.loads(capsys.readouterr().out)["signatures"]["bertscore"])
+
+    assert f"layer {last}, " in signature(collected) and f"layer {last}, " in signature(own, "--scale", "100")
+    assert "layer 1, " in signature(collected, "--bertscore_layer", "1")
+    rows = [{**row, "split": "validation"} if row["split"] == "train" else row for row in ROWS]
+    folder = tmp_path / "validated"
+    write_shard(folder / shard_name(0), table_of(rows, RATINGS))
+    held = [row for row in rows if row["split"] == "validation"]
+    best = 1 + int(numpy.nanargmax(layer_kendalls(str(encoder), held, 8192)))
+    assert f"layer {best} (best on validation), " in signature(folder)
 
 
 def test_an_unknown_baseline_is_refused(own: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
