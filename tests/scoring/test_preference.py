@@ -1,12 +1,16 @@
 """P(A better than B): the slope by hand and against its definition, which rows are pairs, the calibration error."""
 
+import dataclasses
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
 from scipy.optimize import brentq
 
+from pipeline.collect.corpus import Corpus, Part, Split
+from pipeline.collect.gather import cleaned, load
 from pipeline.scoring.calibration import preference
 from pipeline.scoring.preference import (
     LEAST_PAIRS,
@@ -144,3 +148,18 @@ def test_too_few_pairs_or_references_have_no_error() -> None:
     assert preference(drawn(LEAST_PAIRS - 1, 3.0, seed=1)) is None
     assert preference(drawn(LEAST_PAIRS, 3.0, seed=1, each=20)) is None  # ten references
     assert preference(drawn(LEAST_PAIRS, 3.0, seed=1)) is not None
+
+
+def test_wmt15_and_16_hold_pairs_across_language_pairs(real_data: Path) -> None:
+    """docs/scoring.md quotes their number."""
+    rows = []
+    for year in ("2015", "2016"):
+        corpus = Corpus(
+            name=f"wmt{year[2:]}", layout="wmt_daseg",
+            parts=(Part(path=str(real_data / "wmt" / f"DAseg-wmt-newstest{year}")),), split=Split.TRAIN,
+            language_pairs=("*-en",), years=(), test_fraction=None, scale=None,
+        )  # fmt: skip
+        ratings = cleaned(load(corpus), True, max_words=256).ratings
+        rows += [{**dataclasses.asdict(one), "corpus": corpus.name, "split": "train"} for one in ratings]
+    found = rated_pairs(rows, numpy.zeros(len(rows)))
+    assert (len(rows), len(found)) == (4240, 992)
