@@ -198,7 +198,8 @@ def preference(pairs: Pairs) -> Preference | None:
     for number in dict.fromkeys(pairs.corpora.tolist()):
         mine = pairs.corpora == number
         error = calibration_error(found[mine], pairs.better[mine])
-        checks.append(Check(*pairs.names[number], int(mine.sum()), error, error_by_chance(found[mine])))
+        corpus, split = pairs.names[number]
+        checks.append(Check(corpus, split, int(mine.sum()), error, error_by_chance(found[mine])))
     return Preference(
         slope=fit_slope(pairs.differences, pairs.better),
         pairs=len(pairs),

@@ -108,7 +108,8 @@ def _comparable(rows: Sequence[Row], left: Numbers, right: Numbers) -> NDArray[n
     sources, _ = _numbered([row["source"] for row in rows])
     known = numpy.array([row["source"] is not None for row in rows], dtype=bool)
     apart = known[left] & known[right] & (sources[left] != sources[right]) & (languages[left] == languages[right])
-    return (candidates[left] != candidates[right]) & ~apart
+    kept: NDArray[numpy.bool_] = (candidates[left] != candidates[right]) & ~apart
+    return kept
 
 
 def _numbered(values: Sequence[Hashable]) -> tuple[Numbers, tuple[Any, ...]]:
