@@ -5,8 +5,6 @@ not resumed by shards: they are written aside and moved in one step, and a kille
 """
 
 import dataclasses
-import html
-import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -24,12 +22,12 @@ from pipeline.collect.splits import (
 from pipeline.core import modules, work
 from pipeline.core.errors import InputError
 from pipeline.core.records import RATINGS
+from pipeline.core.scripts import length
 from pipeline.core.shards import shard_name, table_of, write_shard
+from pipeline.files.character_references import unescaped
 
 TOO_LONG = "a reference or the candidate is too long"
 EMPTY = "the reference is empty"
-
-_REFERENCE = re.compile("&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);")
 
 
 def load(corpus: Corpus) -> Loaded:
@@ -66,7 +64,8 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
 def cleaned(loaded: Loaded, undo_character_references: bool, max_words: int) -> Loaded:
     """The ratings with texts as raters saw them.
 
-    A rating with an empty reference, or with a text of more than `max_words` words, is left out and counted.
+    A rating with an empty reference, or with a text of more than `max_words` words (`pipeline.core.scripts.length`: two
+    characters count as a word in scripts without blanks), is left out and counted.
     """
     dropped = loaded.dropped.copy()
     kept = []
@@ -74,7 +73,7 @@ def cleaned(loaded: Loaded, undo_character_references: bool, max_words: int) -> 
         texts = (rating.reference, *rating.other_references, rating.candidate)
         if not rating.reference.strip():
             dropped[EMPTY] += 1
-        elif any(len(text.split()) > max_words for text in texts):
+        elif any(length(text) > max_words for text in texts):
             dropped[TOO_LONG] += 1
         else:
             kept.append(rating)
@@ -90,15 +89,6 @@ def _unescaped(rating: Rating) -> Rating:
         candidate=unescaped(rating.candidate),
         source=None if rating.source is None else unescaped(rating.source),
     )
-
-
-def unescaped(text: str) -> str:
-    """`text` with its character references undone, if they end in a semicolon: `?a=1&copy=2` is an address.
-
-    >>> unescaped("&quot;AT&amp;T&quot; &#228; a&copy=b")
-    '"AT&T" ä a&copy=b'
-    """
-    return _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
 
 
 def _counts(entries: list[Entry], dropped: dict[str, Counter[str]]) -> dict[str, Any]:

@@ -75,7 +75,10 @@ def read_runs(text: str, source: str) -> list[Run]:
     `source` names the text in the error.
     """
     try:
-        revisions = [revision for revision in json.loads(text) if revision["rev"] != WORKSPACE]
+        shown = json.loads(text)
+        if not isinstance(shown, list):
+            raise TypeError(f"a list of revisions, not {type(shown).__name__}")
+        revisions = [revision for revision in shown if revision["rev"] != WORKSPACE]
         found = [run for revision in revisions for run in _runs_of(revision)]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"is not what `dvc exp show --json` prints ({error})", file=source) from error

@@ -1,11 +1,8 @@
 """One page of all DVC experiments that differ in one setting: chart, table and a sentence for each study.
 
-    dvc exp show --json | python -m pipeline.report.studies --out reports/studies
-
-Writes OUT/studies.html (one file that opens offline) and OUT/studies.csv, every point of every chart.
+`bleurt studies` writes OUT/studies.html (one file that opens offline) and OUT/studies.csv, every point of every chart.
 """
 
-import argparse
 import math
 import sys
 from collections.abc import Sequence
@@ -16,7 +13,6 @@ import pandas
 
 from pipeline.core.errors import InputError
 from pipeline.core.records import TRAINED
-from pipeline.core.runtime import run_main
 from pipeline.report.experiments import VARIANTS, Ablation, Cell, Run, Study, ablation, read_runs, studies
 from pipeline.report.export import write_csv, write_text
 from pipeline.report.page import render
@@ -71,9 +67,13 @@ def _point(run: Run, cell: Cell) -> tuple[Any, ...]:
 def write_studies(experiments: Path | None, out: Path) -> None:
     """Write the studies of `experiments` to the folder `out` and print how many they are.
 
-    `experiments`: a file with what `dvc exp show --json` printed; None for standard input.
+    `experiments`: a file with what `dvc exp show --json` printed; None for standard input. Other text, and text without
+    a finished experiment, are an InputError.
     """
-    runs = read_runs(*_text(experiments))
+    text, name = _text(experiments)
+    runs = read_runs(text, name)
+    if not runs:
+        raise InputError("holds no finished experiment", file=name)
     found, ablations = studies(runs), ablation(runs)
     write_csv(out / "studies.csv", points(found, ablations), undefined="nan")
     write_text(out / "studies.html", page(runs, found, ablations))
@@ -88,16 +88,3 @@ def _text(file: Path | None) -> tuple[str, str]:
         return file.read_text(encoding="utf-8"), str(file)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError("cannot be read as text", file=file) from error
-
-
-def main() -> None:
-    """Parse the command line and write the studies."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--experiments", type=Path, help="output of dvc exp show --json; default: standard input")
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    write_studies(arguments.experiments, arguments.out)
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -6,38 +6,40 @@ validation ratings:
 - Percentiles: 0 to 100 of the metric's scores over the rated candidates.
 - Anchors: median scores of references against themselves, against another reference, and against nothing.
 - Range: lowest and highest score of all of these; scores outside it are possible and rare.
-- Slope k: P(A better than B) = 1 / (1 + exp(-k (score of A - score of B))). This is the logistic regression, without
-  intercept, of "people rated A higher" on the difference of the metric's scores, by maximum likelihood (scipy). Its
-  pairs are all pairs of candidates of one reference that people rated differently. If no reference has two rated
-  candidates, they are pairs of different references of one corpus and language pair, which people compare less surely;
-  `pairs_of` says which were used. Without any pairs the slope is null.
+- Slope k of P(A better than B), and its calibration error (`pipeline.scoring.preference`). Its pairs are candidates of
+  one reference. If the ratings have too few of these, they are pairs of different references of one corpus and language
+  pair, which people compare less surely; `pairs_of` says which were used. Without any pairs the slope is null.
 """
 
 import json
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 
 from pipeline.core.errors import ModelError
+from pipeline.scoring.preference import (
+    SAME_LANGUAGE_PAIR,
+    Pairs,
+    Vector,
+    calibration_error,
+    error_by_chance,
+    fit_slope,
+    held_out_probabilities,
+    rated_pairs,
+    with_rivals,
+)
 
 FILE = "calibration.json"
 PERCENTILES = 101
 ANCHOR_REFERENCES = 500
 """Most references that anchors are measured on."""
 
-NEIGHBOURS = 50
-"""Most rows that each row is paired with; this matters if a group is a whole language pair."""
-
-STEEPEST = 50.0
-"""Bound of the slope, for differences in units of their root mean square. A metric that never errs would have none."""
-
-Vector = NDArray[numpy.float64]
+ONE_REFERENCE, ONE_LANGUAGE_PAIR = "reference", "language pair"
+"""What both candidates of a pair share."""
 
 Score = Callable[[Sequence[str | Sequence[str]], Sequence[str]], Sequence[float]]
 """References (a text, or a list of texts, for each candidate) and candidates -> scores, as `BleurtScorer.score`."""
@@ -68,11 +70,25 @@ class HumanScale:
 
 
 @dataclass(frozen=True)
+class Check:
+    """P(A better than B) on the `pairs` of one corpus and split: its calibration error, in points of 100."""
+
+    corpus: str
+    split: str
+    pairs: int
+    error: float
+    error_by_chance: float
+
+
+@dataclass(frozen=True)
 class Calibration:
     """Meaning of a checkpoint's scores; `percentiles[p]` is the score that p% of `rows` rated candidates do not exceed.
 
     `low` and `high` are the documented range. `slope` is k above. It was found on `pairs` pairs, each of one
-    "reference" or of one "language pair", as `pairs_of` says.
+    "reference" or of one "language pair", as `pairs_of` says. In the first case there were `references` of them, the
+    calibration error on held-out references is `error`, in points of 100, a P that is right would have
+    `error_by_chance`, and `checks` has the error on each corpus and split. In the other case, and in files of earlier
+    versions, these are not known.
     """
 
     percentiles: tuple[float, ...]
@@ -85,7 +101,17 @@ class Calibration:
     split: str
     rows: int
     pairs: int
-    pairs_of: str = "reference"  # the meaning of files without this field
+    pairs_of: str = ONE_REFERENCE  # the meaning of files without this field
+    references: int | None = None
+    error: float | None = None
+    error_by_chance: float | None = None
+    checks: tuple[Check, ...] = ()
+
+    def shared(self) -> str:
+        """What both candidates of a pair share, in words."""
+        if self.pairs_of != ONE_REFERENCE:
+            return "different references, which people compare less surely than two candidates of one reference"
+        return "one reference" if self.references is None else f"one reference, {self.references:,} references"
 
     def percentile(self, score: float) -> float:
         """Share of human-rated candidates that score lower, 0 to 100; linear between two percentiles."""
@@ -104,7 +130,8 @@ def load_calibration(folder: Path) -> Calibration | None:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
         lists = {name: tuple(values[name]) for name in ("percentiles", "corpora")}
         nested = {"anchors": Anchors(**values["anchors"]), "human": HumanScale(**values["human"])}
-        found = Calibration(**{**values, **lists, **nested})
+        checks = tuple(Check(**one) for one in values.get("checks", ()))
+        found = Calibration(**{**values, **lists, **nested, "checks": checks})
         numpy.asarray(found.percentiles, dtype=float)
     except FileNotFoundError:
         return None
@@ -113,62 +140,33 @@ def load_calibration(folder: Path) -> Calibration | None:
     return found
 
 
-def fit_slope(differences: Vector, better: NDArray[numpy.bool_]) -> float | None:
-    """k of the logistic regression of `better` on `differences`, both (pairs,), through the origin; None without pairs.
+@dataclass(frozen=True)
+class Preference:
+    """The fields of Calibration that are about P(A better than B)."""
 
-    >>> round(fit_slope(numpy.array([1.0, 1.0, 1.0, 1.0]), numpy.array([True, True, True, False])), 4)  # log 3
-    1.0986
+    slope: float | None
+    pairs: int
+    pairs_of: str
+    references: int | None = None
+    error: float | None = None
+    error_by_chance: float | None = None
+    checks: tuple[Check, ...] = ()
+
+
+def calibrate(
+    score: Score, rows: Sequence[dict[str, Any]], split: str, compared: Sequence[dict[str, Any]]
+) -> Calibration:
+    """The calibration of the scores that `score` gives, on rated `rows` (records.RATINGS), at least one.
+
+    `compared`: rated rows with several candidates of one reference, for P(A better than B).
     """
-    from scipy.optimize import minimize_scalar
-
-    spread = float(numpy.sqrt(numpy.mean(differences**2))) if len(differences) else 0.0
-    if spread == 0:
-        return None
-    won = numpy.where(better, differences, -differences) / spread
-    fitted = minimize_scalar(
-        lambda slope: float(numpy.logaddexp(0, -slope * won).sum()),
-        bounds=(-STEEPEST, STEEPEST), method="bounded", options={"xatol": 1e-7},
-    )  # fmt: skip
-    return float(fitted.x) / spread
-
-
-SEGMENT = ("corpus", "language_pair", "segment", "reference")
-LANGUAGE_PAIR = ("corpus", "language_pair")
-
-
-def rated_pairs(
-    rows: Sequence[dict[str, Any]], scores: Vector, within: Sequence[str] = SEGMENT
-) -> tuple[Vector, NDArray[numpy.bool_]]:
-    """For pairs of rows with different ratings: score of A - score of B, and whether people rated A higher.
-
-    Both rows of a pair agree in the columns `within`. A row is paired with at most NEIGHBOURS rows that follow it.
-    """
-    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for number, row in enumerate(rows):
-        groups[tuple(row[name] for name in within)].append(number)
-    differences, better = [], []
     human = numpy.array([row["score"] for row in rows])
-    for group in groups.values():
-        members = numpy.array(group)
-        for distance in range(min(NEIGHBOURS + 1, len(members))):
-            left, right = members[: len(members) - distance], members[distance:]
-            told_apart = human[left] != human[right]
-            differences.append((scores[left] - scores[right])[told_apart])
-            better.append((human[left] > human[right])[told_apart])
-    return numpy.concatenate(differences), numpy.concatenate(better)
-
-
-def calibrate(score: Score, rows: Sequence[dict[str, Any]], split: str) -> Calibration:
-    """The calibration of the scores that `score` gives, on rated `rows` (records.RATINGS), at least one."""
-    human = numpy.array([row["score"] for row in rows])
-    references = [[row["reference"], *row["other_references"]] for row in rows]
-    scores = numpy.array(score(references, [row["candidate"] for row in rows]))
-    pairs_of, (differences, better) = "reference", rated_pairs(rows, scores)
-    if not len(differences):
-        pairs_of, (differences, better) = "language pair", rated_pairs(rows, scores, LANGUAGE_PAIR)
+    scores = score_rows(score, rows)
     anchors = _anchors(score, list(dict.fromkeys(row["reference"] for row in rows))[:ANCHOR_REFERENCES])
     raw = [row["raw"] for row in rows if row["raw"] is not None]
     seen = [*scores.tolist(), *asdict(anchors).values()]
+    compared = with_rivals(compared)
+    found = preference(rated_pairs(compared, score_rows(score, compared)))
     return Calibration(
         percentiles=tuple(numpy.percentile(scores, numpy.linspace(0, 100, PERCENTILES)).tolist()),
         anchors=anchors,
@@ -178,13 +176,43 @@ def calibrate(score: Score, rows: Sequence[dict[str, Any]], split: str) -> Calib
             *(float(value) for value in (human.min(), human.max(), human.mean(), human.std())),
             *((min(raw), max(raw)) if raw else (None, None)),
         ),
-        slope=fit_slope(differences, better),
         corpora=tuple(sorted({row["corpus"] for row in rows})),
         split=split,
         rows=len(rows),
-        pairs=len(differences),
-        pairs_of=pairs_of,
+        **vars(found or _of_language_pairs(rated_pairs(rows, scores, SAME_LANGUAGE_PAIR))),
     )
+
+
+def score_rows(score: Score, rows: Sequence[dict[str, Any]]) -> Vector:
+    """Scores of the rated `rows` (rows,), against all references of each."""
+    references = [[row["reference"], *row["other_references"]] for row in rows]
+    return numpy.array(score(references, [row["candidate"] for row in rows]), dtype=numpy.float64)
+
+
+def preference(pairs: Pairs) -> Preference | None:
+    """P(A better than B) from pairs of one reference, checked on held-out references; None if they are too few."""
+    if not pairs.enough:
+        return None
+    found = held_out_probabilities(pairs)
+    checks = []
+    for number in dict.fromkeys(pairs.corpora.tolist()):
+        mine = pairs.corpora == number
+        error = calibration_error(found[mine], pairs.better[mine])
+        corpus, split = pairs.names[number]
+        checks.append(Check(corpus, split, int(mine.sum()), error, error_by_chance(found[mine])))
+    return Preference(
+        slope=fit_slope(pairs.differences, pairs.better),
+        pairs=len(pairs),
+        pairs_of=ONE_REFERENCE,
+        references=pairs.references,
+        error=calibration_error(found, pairs.better),
+        error_by_chance=error_by_chance(found),
+        checks=tuple(checks),
+    )
+
+
+def _of_language_pairs(pairs: Pairs) -> Preference:
+    return Preference(fit_slope(pairs.differences, pairs.better), len(pairs), ONE_LANGUAGE_PAIR)
 
 
 def _anchors(score: Score, references: list[str]) -> Anchors:

@@ -15,6 +15,7 @@ text weighs as much as translated text.
 
 import difflib
 import enum
+import functools
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.scripts import SPACELESS_CHARACTER
 from pipeline.files.lines import check_unicode
 from pipeline.metric.pairs import EncodedPairs, encode_pairs, join
-from pipeline.scoring.unusual_texts import UNKNOWN_SHARE, Edge, clean, edge, used_references
+from pipeline.scoring.unusual_texts import UNKNOWN_SHARE, CharacterReferences, Edge, clean, edge, used_references
 
 CHUNK_PAIRS = 20_000
 CHUNK_CHARACTERS = 20_000_000
@@ -126,13 +127,20 @@ def cut_chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def prepare(pairs: Sequence[Pair], tokenizer: Any, max_tokens: int, long: Long) -> Chunk:
+def prepare(
+    pairs: Sequence[Pair],
+    tokenizer: Any,
+    max_tokens: int,
+    long: Long,
+    character_references: CharacterReferences = CharacterReferences.UNDONE,
+) -> Chunk:
     """`pairs` in tokens for a model that reads `max_tokens`, special tokens included."""
+    read = functools.partial(clean, character_references=character_references)
     numbers: dict[tuple[str, str], int] = {}
     wanted: list[tuple[Edge | None, tuple[int, ...]]] = []
     for pair in pairs:
-        references, candidate = used_references([clean(text) for text in pair.references]), clean(pair.candidate)
-        flag = edge(references, candidate, clean(pair.source) if pair.source is not None else None)
+        references, candidate = used_references([read(text) for text in pair.references]), read(pair.candidate)
+        flag = edge(references, candidate, read(pair.source) if pair.source is not None else None)
         wanted.append((flag, tuple(numbers.setdefault((text, candidate), len(numbers)) for text in references)))
     texts = list(numbers)
     encoded = _encode(tokenizer, texts, max_tokens)

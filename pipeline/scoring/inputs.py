@@ -147,6 +147,7 @@ def add_scorer_arguments(parser: argparse.ArgumentParser) -> None:
     add("--long", choices=["cut", "windows"], default="cut",
         help="what happens to longer pairs: cut (default), windows")  # fmt: skip
     add("--multi", choices=["max", "mean"], default="max", help="over several references: max (default), mean")
+    add_character_references(add)
     add("--output", metavar="NAME", help="the output that is the score, if the checkpoint has several")
     add("--device", nargs="+", action="extend", metavar="NAME", help="cpu, cuda, cuda:1, mps; several share the work")
     add("--precision", choices=["auto", "float32", "bf16"], default="auto",
@@ -157,6 +158,12 @@ def add_checkpoint(add: Callable[..., Any]) -> None:
     """Which checkpoint; `add` is the `add_argument` of a parser or of a group."""
     add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", action=Once, metavar="NAME",
         help="a folder, or a name as in params.yaml; the bundled metric by default")  # fmt: skip
+
+
+def add_character_references(add: Callable[..., Any]) -> None:
+    """What happens to character references; `add` as above."""
+    add("--character_references", choices=["undone", "kept"], default="undone",
+        help="&quot; and the like: undone (default; read as the characters that people saw), kept")  # fmt: skip
 
 
 class Once(argparse.Action):
@@ -193,7 +200,7 @@ def scorer_of(arguments: argparse.Namespace) -> "BleurtScorer":
     from pipeline.scoring.scorer import BleurtScorer
 
     names = ("checkpoint", "device", "max_tokens", "batch_tokens", "multi", "long", "precision", "output")
-    return BleurtScorer(**{name: getattr(arguments, name) for name in names})
+    return BleurtScorer(**{name: getattr(arguments, name) for name in (*names, "character_references")})
 
 
 def input_files(arguments: argparse.Namespace) -> list[str]:

@@ -4,7 +4,7 @@
 >>> scorer.score(references=["The cat sat on the mat."], candidates=["A cat sat on a mat."])       # doctest: +SKIP
 [0.83]
 >>> print(scorer.signature())                                                                      # doctest: +SKIP
-bleurt|checkpoint:3f1c…|output:adequacy|version:0.2.0|precision:float32|max_tokens:128|references:max|long:cut|edges:1
+bleurt|checkpoint:3f1c…|output:adequacy|version:0.1.0|…|max_tokens:128|…|character_references:undone|edges:2
 
 Pairs are scored in chunks: each distinct pair once, in batches of similar length under a budget of tokens. Meanwhile
 the next chunk is tokenised. Several threads may use one scorer. `pipeline.scoring.unusual_texts` says what happens to
@@ -33,6 +33,7 @@ from pipeline.scoring.calibration import load_calibration
 from pipeline.scoring.chunks import Chunk, Long, Pair, Part, cut_chunks, pairs_of, prepare
 from pipeline.scoring.signature import Signature, checkpoint_hash, package_version
 from pipeline.scoring.unusual_texts import VERSION as EDGES_VERSION
+from pipeline.scoring.unusual_texts import CharacterReferences, clean
 
 DEFAULT_CHECKPOINT = "bundled:metric"
 
@@ -73,6 +74,7 @@ class BleurtScorer:
     a pair, special tokens included. `batch_tokens`: of a batch, padding included. `multi`: "max" or "mean" over
     references. `long`: "cut" or "windows" (see `pipeline.scoring.chunks`). `precision`: "auto" is bf16 on GPUs that
     compute in it, else float32. `output`: the output that is the score, if the checkpoint has several.
+    `character_references`: "undone" reads `&quot;` as the character that it stands for, "kept" as it is written.
 
     A checkpoint that cannot be used is a ModelError. A setting that this machine or checkpoint cannot meet is a
     ParamsError.
@@ -89,12 +91,15 @@ class BleurtScorer:
         long: str = Long.CUT,
         precision: str = "auto",
         output: str | None = None,
+        character_references: str = CharacterReferences.UNDONE,
     ) -> None:
         self._settings = {
             "checkpoint": checkpoint, "device": device, "max_tokens": max_tokens, "batch_tokens": batch_tokens,
             "multi": multi, "long": long, "precision": precision, "output": output,
+            "character_references": character_references,
         }  # fmt: skip
         self._multi, self._long = _choice("multi", Multi, multi), _choice("long", Long, long)
+        self.character_references = _choice("character_references", CharacterReferences, character_references)
         _check_counts(max_tokens=max_tokens, batch_tokens=batch_tokens)
         if device is not None and not device:
             raise ParamsError("device: must name at least one.")
@@ -115,6 +120,10 @@ class BleurtScorer:
     def model(self) -> PreTrainedModel:
         """The model, in evaluation mode, on the first device."""
         return self._replicas.model
+
+    def clean(self, text: str) -> str:
+        """`text` as the model reads it (see `pipeline.scoring.unusual_texts`)."""
+        return clean(text, self.character_references)
 
     def score(
         self,
@@ -175,12 +184,13 @@ class BleurtScorer:
             max_tokens=self.max_tokens,
             references=self._multi.value,
             long=self._long.value,
+            character_references=self.character_references.value,
             edges=EDGES_VERSION,
         )
 
     def _prepare(self, pairs: Sequence[Pair]) -> Chunk:
         with self._tokenizing:
-            return prepare(pairs, self.tokenizer, self.max_tokens, self._long)
+            return prepare(pairs, self.tokenizer, self.max_tokens, self._long, self.character_references)
 
     def _finish(self, chunk: Chunk, batch_size: int | None) -> Iterator[Scored]:
         outputs = self._replicas.outputs(chunk.encoded, self.batch_tokens, chunk.rows, batch_size)

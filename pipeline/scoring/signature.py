@@ -28,8 +28,8 @@ class Signature:
 
     `checkpoint`: SHA-256 of the files that scores depend on. `output`: name of the checkpoint's output that is the
     score. `version`: of this package. `precision`: "float32" or "bf16". `references`: "max" or "mean" over several.
-    `long`: what happens to pairs of more than `max_tokens` tokens, "cut" or "windows". `edges`: version of the policy
-    for unusual texts.
+    `long`: what happens to pairs of more than `max_tokens` tokens, "cut" or "windows". `character_references`: `&quot;`
+    and the like are "undone" or "kept". `edges`: version of the policy for unusual texts.
     """
 
     checkpoint: str
@@ -39,6 +39,7 @@ class Signature:
     max_tokens: int
     references: str
     long: str
+    character_references: str
     edges: str
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ No score is ever replaced: the model reads every pair, and a pair whose score ne
 
 | text | what happens |
 |---|---|
+| character references (`&quot;`, `&#39;`) | undone once, as `collect` does, unless the user keeps them (see below) |
 | byte order mark, control characters, zero-width spaces | removed |
 | line breaks (LF, CR, CRLF, Unicode's), tabs, runs of white space | one space; none at the ends |
 | candidate that is empty, or empty after removing these | scored; flag `empty_candidate` |
@@ -14,13 +15,19 @@ No score is ever replaced: the model reads every pair, and a pair whose score ne
 | candidate equal to the source, if a source is given | scored; flag `source_copy` |
 | emoji, other scripts | scored; flag `unknown_words` if the model knows less than half of the candidate's tokens |
 | half of a surrogate pair, or bytes that are not UTF-8 | refused; the error names the line |
+
+The metric was trained on texts as people saw them, so a text has the same score with `&quot;` as with the character. A
+text that was escaped twice keeps one layer (`&amp;quot;` is read as `&quot;`), as `collect` leaves it; a reference
+without its semicolon stays as it is. The signature says whether references are "undone" or "kept".
 """
 
 import enum
 import re
 from collections.abc import Sequence
 
-VERSION = "1"
+from pipeline.files.character_references import unescaped
+
+VERSION = "2"
 """Changes with every change to this policy."""
 
 UNKNOWN_SHARE = 0.5
@@ -40,12 +47,21 @@ class Edge(enum.StrEnum):
     UNKNOWN_WORDS = "unknown_words"
 
 
-def clean(text: str) -> str:
+class CharacterReferences(enum.StrEnum):
+    """What happens to `&quot;` and the like."""
+
+    UNDONE = "undone"  # once
+    KEPT = "kept"
+
+
+def clean(text: str, character_references: CharacterReferences = CharacterReferences.UNDONE) -> str:
     r"""`text` as the model reads it.
 
-    >>> clean("\ufeffTwo\x00 lines,\r\n\tone  text. ")
-    'Two lines, one text.'
+    >>> clean("\ufeffTwo\x00 lines,\r\n\tone  &quot;text&quot;.&nbsp; ")
+    'Two lines, one "text".'
     """
+    if character_references is CharacterReferences.UNDONE:
+        text = unescaped(text)
     return " ".join(_REMOVED.sub("", text).split())
 
 

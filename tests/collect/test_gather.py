@@ -156,6 +156,13 @@ def test_rows_with_long_texts_are_dropped_and_counted(tmp_path: Path, write: Wri
     assert (row["rating_id"], row["candidate"]) == ("c/1", fits)
 
 
+def test_words_of_scripts_without_blanks_are_pairs_of_characters(tmp_path: Path, write: Write, corpus: Make) -> None:
+    fits, long = "雨" * 1024, "雨" * 1026
+    lines = [json.dumps({"reference": text, "candidate": "雨", "score": 50}) for text in (fits, long)]
+    counts = collect(params(corpus("own", write(tmp_path / "a.jsonl", "\n".join(lines) + "\n"))), tmp_path / "out")
+    assert (counts["rows_out"], counts["dropped"]) == (1, {TOO_LONG: 1})
+
+
 def test_character_references_become_characters_on_request(tmp_path: Path, write: Write, corpus: Make) -> None:
     row = {"reference": "&quot;R&amp;D&quot;", "references": ["A &lt; B"], "candidate": "R&apos;s", "source": "&#228;"}
     file = write(tmp_path / "a.jsonl", json.dumps({**row, "score": 50}) + "\n")

@@ -3,8 +3,6 @@
 import copy
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 
 from pipeline.core.errors import InputError
 from pipeline.report.experiments import ablation, read_runs, settings, studies
-from pipeline.report.studies import page
+from pipeline.report.studies import page, write_studies
 from pipeline.report.study_charts import ablated, charts, drift, learning, seeds
 
 PARAMS: dict[str, Any] = {
@@ -250,17 +248,17 @@ def test_experiments_that_differ_in_everything_are_no_study() -> None:
     assert "No two experiments differ in only one setting." in page(runs, studies(runs))
 
 
-@pytest.mark.parametrize("text", ["", '{"a": 1}', "[1]", '[{"rev": "a", "data": {"params": 1}}]'])
+@pytest.mark.parametrize("text", ["", "{}", '{"a": 1}', "[1]", '[{"rev": "a", "data": {"params": 1}}]'])
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"stdin: is not what `dvc exp show --json` prints"):
         read_runs(text, "stdin")
 
 
-def test_the_command_writes_page_and_points(tmp_path: Path) -> None:
+def test_page_and_points_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(experiment("a", 0.5, 0.4), experiment("b", 0.52, 0.41, finetune__ratings=10))
-    command = [sys.executable, "-m", "pipeline.report.studies", "--out", str(tmp_path)]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("studies: 2 experiments, 1 studies")
+    (tmp_path / "shown.json").write_text(text, encoding="utf-8")
+    write_studies(tmp_path / "shown.json", tmp_path)
+    assert capsys.readouterr().out.startswith("studies: 2 experiments, 1 studies")
     rows = list(csv.DictReader((tmp_path / "studies.csv").read_text().splitlines()))
     assert rows[0]["setting"] == "finetune.ratings"
     assert {(row["value"], row["metric"], row["kendall"]) for row in rows} == {

@@ -1,5 +1,6 @@
-"""Calibration: the logistic slope by hand and against its definition, pairs of one segment, percentiles, the file."""
+"""Calibration: percentiles, pairs and their error as the command writes and prints them, the file."""
 
+import dataclasses
 import json
 import math
 import shutil
@@ -8,22 +9,12 @@ from typing import Any
 
 import numpy
 import pytest
-from scipy.optimize import brentq
 
 from pipeline.core.errors import ModelError
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import table_of, write_shard
 from pipeline.scoring.__main__ import main
-from pipeline.scoring.calibration import (
-    LANGUAGE_PAIR,
-    NEIGHBOURS,
-    Anchors,
-    Calibration,
-    HumanScale,
-    fit_slope,
-    load_calibration,
-    rated_pairs,
-)
+from pipeline.scoring.calibration import Anchors, Calibration, HumanScale, load_calibration
 from pipeline.scoring.scorer import BleurtScorer
 
 KNOWN = Calibration(
@@ -48,48 +39,6 @@ def row(number: int, **values: Any) -> dict[str, Any]:
         "reference": "the cat", "other_references": [], "candidate": "the cat", "source": None, "language_pair": None,
         "system": None, "year": None, "raw": None, "z": None, "score": 0.0, **values,
     }  # fmt: skip
-
-
-def test_the_slope_is_the_log_odds_where_all_differences_are_one() -> None:
-    differences, better = numpy.array([1.0, -1.0, 1.0, -1.0, 1.0]), numpy.array([True, False, True, True, True])
-    assert fit_slope(differences, better) == pytest.approx(math.log(4 / 1), abs=1e-4)
-    assert fit_slope(differences, ~better) == pytest.approx(-math.log(4 / 1), abs=1e-4)
-
-
-def test_the_slope_is_where_the_likelihood_has_no_gradient() -> None:
-    rng = numpy.random.default_rng(3)
-    differences = rng.normal(scale=0.2, size=500)
-    better = rng.random(500) < 1 / (1 + numpy.exp(-7 * differences))
-    expected = brentq(lambda k: float((differences * (better - 1 / (1 + numpy.exp(-k * differences)))).sum()), 0, 30)
-    assert fit_slope(differences, better) == pytest.approx(expected, rel=1e-4)
-
-
-def test_without_differences_there_is_no_slope() -> None:
-    assert fit_slope(numpy.zeros(0), numpy.zeros(0, bool)) is None
-    assert fit_slope(numpy.zeros(3), numpy.ones(3, bool)) is None
-
-
-def test_pairs_are_candidates_of_one_segment_that_people_told_apart() -> None:
-    rows = [
-        row(0, score=0.1), row(1, score=0.9), row(2, score=0.1), row(3, score=0.5, segment="2"),
-        row(4, score=0.7, reference="a dog"), row(5, score=0.2, corpus="other"), row(6, score=0.3, segment="2"),
-    ]  # fmt: skip
-    differences, better = rated_pairs(rows, numpy.array([1.0, 3.0, 0.5, 4.0, 9.0, 9.0, 4.25]))
-    assert differences.tolist() == [-2.0, 2.5, -0.25]
-    assert better.tolist() == [False, True, True]
-
-
-def test_pairs_of_different_references_stay_within_a_language_pair() -> None:
-    rows = [row(0, score=0.1), row(1, score=0.9, reference="a dog"), row(2, score=0.5, language_pair="de-en")]
-    differences, better = rated_pairs(rows, numpy.array([1.0, 3.0, 9.0]), LANGUAGE_PAIR)
-    assert (differences.tolist(), better.tolist()) == ([-2.0], [False])
-
-
-def test_a_row_meets_few_neighbours_where_there_are_thousands() -> None:
-    rows = [row(i, score=float(i)) for i in range(NEIGHBOURS + 2)]
-    differences, _ = rated_pairs(rows, numpy.arange(NEIGHBOURS + 2.0))
-    assert len(differences) == (NEIGHBOURS + 2) * (NEIGHBOURS + 1) / 2 - 1
-    assert differences.min() == -NEIGHBOURS
 
 
 def test_percentiles_and_probabilities_by_hand() -> None:
@@ -122,7 +71,8 @@ def test_the_command_writes_what_the_scorer_reads(checkpoint: Path, tmp_path: Pa
     found = load_calibration(folder)
     scorer = BleurtScorer(folder, device="cpu")
     assert found is not None and scorer.calibration == found
-    assert (found.rows, found.pairs, found.pairs_of, found.corpora) == (6, 15, "reference", ("sample",))
+    assert (found.rows, found.pairs, found.pairs_of, found.corpora) == (6, 15, "language pair", ("sample",))
+    assert (found.references, found.error, found.checks) == (None, None, ())
     assert found.split == "validation"
     assert found.human == HumanScale(0.0, 1.0, pytest.approx(0.5), pytest.approx(0.341565, abs=1e-6), 0.0, 100.0)
     scores = scorer.score(["the cat"] * 6, ["the cat", "a cat", "the dog", "a dog", "the bird ran", ""])
@@ -164,6 +114,76 @@ def test_rows_of_another_split_alone_are_refused(
     assert calibrate(folder, tmp_path / "ratings", "--split", "test") == 2
     assert capsys.readouterr().err == f"error: {tmp_path}/ratings: no rated row of adequacy: 'test'.\n"
     assert (folder / "calibration.json").read_bytes() == before
+
+
+def test_pairs_of_one_reference_give_the_slope_and_its_error(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """30 references with four candidates each in a table, beside six collected rows of one reference."""
+    folder = calibrated(checkpoint, tmp_path)
+    words = ["the", "cat", "dog", "sat", "mat", "red", "house", "bird"]
+    rng = numpy.random.default_rng(2)
+    lines = ["reference\tcandidate\tscore"]
+    for _ in range(30):
+        reference = rng.choice(words, 5)
+        for kept in (1, 2, 3, 5):
+            lines.append(f"{' '.join(reference)}\t{' '.join(reference[:kept])}\t{20 * kept}")
+    mine = tmp_path / "mine.tsv"
+    mine.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    before = (folder / "calibration.json").read_bytes()
+    capsys.readouterr()
+    out = tmp_path / "new" / "calibration.json"
+    given = ["--comparisons", str(mine), str(tmp_path / "ratings"), "--scale", "100", "--out", str(out)]
+    assert calibrate(folder, tmp_path / "ratings", *given) == 0
+    found = load_calibration(out.parent)
+    assert found is not None and (found.pairs_of, found.pairs, found.references) == ("reference", 180 + 21, 31)
+    assert [(one.corpus, one.split, one.pairs) for one in found.checks] == [
+        ("mine", "all", 180),
+        ("sample", "validation", 21),  # of which six have a training row on the other side
+    ]
+    assert found.error is not None and found.error_by_chance is not None and 0 < found.error < 50
+    printed = capsys.readouterr().out
+    assert "P(A better than B): 201 pairs of candidates of one reference, 31 references" in printed
+    assert f"calibration error on held-out references: {found.error:.1f} points of 100" in printed
+    assert f"mine, all, 180 pairs: {found.checks[0].error:.1f} points" in printed
+    assert (folder / "calibration.json").read_bytes() == before, "with --out the checkpoint stays as it is"
+
+
+def test_too_few_pairs_of_one_reference_are_said(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calibrated(checkpoint, tmp_path)
+    printed = capsys.readouterr().out
+    assert "warning: there are fewer than 200 pairs of candidates of one reference" in printed
+    assert "P(A better than B): 15 pairs of candidates of different references, which people compare" in printed
+    assert "its error on candidates of one reference is not known" in printed
+
+
+def test_a_file_of_earlier_versions_is_read(tmp_path: Path) -> None:
+    values = dataclasses.asdict(KNOWN)
+    for name in ("references", "error", "error_by_chance", "checks"):
+        del values[name]
+    (tmp_path / "calibration.json").write_text(json.dumps(values), encoding="utf-8")
+    assert load_calibration(tmp_path) == KNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, "no such file or folder."),
+        ("reference,candidate\na,b\n", "line 1: the column is missing: 'score'."),
+        ("reference,candidate,score\na,b,good\n", "line 2: score is not a number: 'good'."),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_ratings_is_said(
+    checkpoint: Path, tmp_path: Path, text: str | None, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.csv"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    assert calibrate(checkpoint, file) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {file}") and error.endswith(f"{expected}\n") and error.count("\n") == 1
 
 
 @pytest.mark.parametrize(

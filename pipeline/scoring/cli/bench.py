@@ -85,9 +85,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def pairs_of(ratings: Path) -> list[tuple[str, str]]:
     """The distinct (reference, candidate) pairs of the test rows that collect wrote, or of a file of ratings."""
-    from pipeline.scoring.cli.benchmark import read_ratings
+    from pipeline.scoring.ratings import read_benchmark
+    from pipeline.scoring.unusual_texts import CharacterReferences
 
-    rows = read_ratings(ratings, None, "test")
+    rows = read_benchmark(ratings, None, "test", CharacterReferences.UNDONE)
     return list(dict.fromkeys((row["reference"], row["candidate"]) for row in rows))
 
 

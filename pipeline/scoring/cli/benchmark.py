@@ -9,8 +9,9 @@ intervals, beside the baselines, and paired tests against the best of them, corr
 baseline that scores whole systems, such as bleu, adds the correlation with people's mean ratings of the systems.
 Ratings are a CSV, TSV, JSONL or Parquet file (or a folder of these) with the columns reference, candidate and score, as
 the layout `own` reads them, or a folder that the stage collect wrote, whose rows of --split are taken. Texts are read
-as `collect` reads them (character references undone, rows with more words than `collect.max_words` of params.yaml left
-out), without the clean-up of `bleurt score`, so that the numbers are those of the pipeline.
+as `collect` reads them (character references undone unless --character_references kept, rows with more words than
+`collect.max_words` of params.yaml left out), without the clean-up of `bleurt score`, so that the numbers are those of
+the pipeline. In a folder that collect wrote, texts stay as they are.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.errors import ParamsError
 from pipeline.core.params import from_mapping, load_key
 from pipeline.core.records import AVERAGE, PREDICTIONS, STATISTICS, SYSTEM_PREDICTIONS, TRAINED
 from pipeline.evaluate.benchmark import Findings, Settings, as_records, benchmark
@@ -37,10 +38,10 @@ from pipeline.scoring.contenders import (
     params_file,
     settled_for,
 )
-from pipeline.scoring.inputs import at_least_one
+from pipeline.scoring.inputs import add_character_references, at_least_one
 from pipeline.scoring.output import Format
-
-Row = dict[str, Any]
+from pipeline.scoring.ratings import AS_COLLECTED, Row, is_collected, read_benchmark, read_collected
+from pipeline.scoring.unusual_texts import CharacterReferences
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--baselines", nargs="*", action="extend", type=metric_name, metavar="NAME",
         help="metrics of pipeline/evaluate/metrics (default: evaluate.baselines of params.yaml)")  # fmt: skip
     add_encoder_arguments(parser)
+    add_character_references(add)
     add("--max_tokens", type=at_least_one, metavar="N", help="tokens of a pair that are read (default 128)")
     add("--resamples", type=at_least_one, default=1000, metavar="N", help="of the bootstrap (default 1000)")
     add("--permutations", type=at_least_one, default=1000, metavar="N", help="of the paired tests (default 1000)")
@@ -73,10 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise ParamsError(f"--scale: must be a positive number, not {arguments.scale}.")
     values = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(Settings)}
     settings = from_mapping(values, Settings, "benchmark")
-    rows = read_ratings(arguments.ratings, arguments.scale, arguments.split)
+    handled = CharacterReferences(arguments.character_references)
+    rows = read_benchmark(arguments.ratings, arguments.scale, arguments.split, handled)
     checkpoint_names = arguments.checkpoint or ["bundled:metric"]
-    metrics = [*checkpoints(checkpoint_names, arguments.max_tokens, rows), *baselines(arguments.baselines)]
-    settled = settled_for(metrics, arguments)
+    collected = is_collected(arguments.ratings)
+    said = AS_COLLECTED if collected else handled
+    metrics = [*checkpoints(checkpoint_names, arguments.max_tokens, rows, said), *baselines(arguments.baselines)]
+    validation = read_collected(arguments.ratings, ["validation"]) if collected else []
+    settled = settled_for(metrics, arguments, validation)
     found: dict[Level, list[Row]] = {level: [] for level in Level}
     for metric in tqdm(metrics, unit="metric", disable=not sys.stderr.isatty()):
         predictions = predict_rows(metric, settings_of(metric, settled), rows, BATCH_TOKENS)
@@ -93,43 +99,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(render(findings, settings, signatures, arguments.format, arguments.width))
     return 0
-
-
-def read_ratings(place: Path, scale: float | None, split: str) -> list[Row]:
-    """Rows of `pipeline.core.records.RATINGS`: all of an own file, or those of `split` that collect wrote."""
-    from pipeline.collect.corpus import Corpus, Part, Split
-    from pipeline.collect.gather import cleaned, load
-    from pipeline.core.records import RATINGS
-    from pipeline.core.shards import read_rows
-    from pipeline.files.lines import STANDARD_INPUT
-
-    if place.is_dir() and any(place.glob("part-*.parquet")):
-        rows = [row for row in read_rows(place, RATINGS) if row["split"] == split]
-        if not rows:
-            raise InputError("no row has the split", file=place, value=split)
-        years: dict[str, set[int | None]] = {}
-        for row in rows:
-            years.setdefault(row["corpus"], set()).add(row["year"])
-        for row in rows:  # each year is a benchmark of its own, with its own rule for DARR
-            if len(years[row["corpus"]]) > 1:
-                row["corpus"] = f"{row['corpus']} {row['year']}"
-        return rows
-    name = place.name.split(".")[0] or "ratings"
-    if not place.exists() and str(place) != STANDARD_INPUT:
-        raise InputError("no such file or folder", file=place)
-    own = Corpus(
-        name=name, layout="own", parts=(Part(path=str(place)),), split=Split.TEST,
-        language_pairs=("*",), years=(), test_fraction=None, scale=scale,
-    )  # fmt: skip
-    loaded = cleaned(load(own), True, load_key(params_file(), "collect")["max_words"])
-    if not loaded.ratings:
-        raise InputError("holds no rating", file=place)
-    for reason, count in loaded.dropped.items():
-        print(f"warning: {place}: {count} rows are left out: {reason}", file=sys.stderr)
-    rows = [dataclasses.asdict(rating) for rating in loaded.ratings]
-    for row in rows:
-        row.update(rating_id=f"{name}/{row.pop('key')}", corpus=name, split="test")
-    return rows
 
 
 def baselines(wanted: Sequence[str] | None) -> list[Metric]:

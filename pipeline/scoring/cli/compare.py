@@ -7,11 +7,12 @@ Every system is compared with the first: mean scores and bootstrap intervals, p-
 paired approximate randomisation, both also corrected by Holm for the number of comparisons, the shares of segments that
 got better or worse by more than --tie_width, and the segments that changed most. If the checkpoint is calibrated,
 "preferred" is the mean of P(A better than B) over the segments: an estimate of the share in which people would rate the
-system higher than the first. The output says on which pairs P was calibrated. For the bundled metric these are pairs of
-candidates of different references, which people compare less surely than two candidates of one reference, so that the
+system higher than the first. The output says on which pairs P was calibrated, and its calibration error. If these are
+pairs of candidates of different references, which people compare less surely than two candidates of one reference, the
 share may lie too near to one half. Segment scores come from `bleurt score`, the tests from
 `pipeline.statistics.system_comparison`. --baselines are the metrics of `pipeline.evaluate.metrics`: corpus scores if
-they have one (bleu, chrf, ter), else means over the segments.
+they have one (bleu, chrf, ter), else means over the segments. They read character references (`&quot;`) as our metric
+does; for the numbers that another tool gives the same files, add --character_references kept.
 """
 
 import argparse
@@ -28,7 +29,9 @@ from pipeline.core.errors import ParamsError
 from pipeline.core.params import from_mapping
 from pipeline.evaluate.benchmark import as_records
 from pipeline.evaluate.metrics import Texts, known_metrics
+from pipeline.files.character_references import unescaped
 from pipeline.scoring import output
+from pipeline.scoring.calibration import ONE_REFERENCE
 from pipeline.scoring.coloured_text import plain
 from pipeline.scoring.contenders import (
     SystemScores,
@@ -46,7 +49,7 @@ from pipeline.scoring.inputs import (
     segments_of,
 )
 from pipeline.scoring.output import Format
-from pipeline.scoring.unusual_texts import clean
+from pipeline.scoring.unusual_texts import CharacterReferences, clean
 from pipeline.statistics.system_comparison import METHOD, Difference, Outcome, Settings, compare_scores, most_changed
 
 if TYPE_CHECKING:
@@ -89,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     outcome = compare_scores(scores, settings)
     known = known_metrics()
     baselines = [known[name] for name in dict.fromkeys(arguments.baselines)]
-    systems = [texts_of_system(segments, system) for system in range(len(names))]
+    systems = [texts_of_system(segments, system, scorer.character_references) for system in range(len(names))]
     familiar = baseline_scores(baselines, settled_for(baselines, arguments), systems, settings)
     found = report(names, segments, scores, outcome, familiar, scorer, settings, arguments.changed)
     if arguments.format is Format.JSON:
@@ -99,13 +102,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def texts_of_system(segments: Sequence[Segment], system: int) -> Texts:
+def texts_of_system(
+    segments: Sequence[Segment], system: int, character_references: CharacterReferences = CharacterReferences.UNDONE
+) -> Texts:
     """What baselines read of one system; an empty reference is left out if the segment has another one."""
+    read = unescaped if character_references is CharacterReferences.UNDONE else str
     references = [
-        tuple(text for text in segment.references if clean(text)) or segment.references[:1] for segment in segments
+        tuple(text for text in map(read, segment.references) if clean(text, CharacterReferences.KEPT))
+        or (read(segment.references[0]),)
+        for segment in segments
     ]
-    sources, candidates = zip(*((segment.source, segment.candidates[system]) for segment in segments), strict=True)
-    return Texts(tuple(references), sources, candidates)
+    sources = tuple(None if segment.source is None else read(segment.source) for segment in segments)
+    return Texts(tuple(references), sources, tuple(read(segment.candidates[system]) for segment in segments))
 
 
 def score_systems(
@@ -204,13 +212,13 @@ def preferred_note(scorer: "BleurtScorer") -> str | None:
     """On which pairs "preferred" was calibrated; None if the checkpoint is not calibrated."""
     if scorer.calibration is None or scorer.calibration.slope is None:
         return None
-    pairs = f"preferred: P(better) was calibrated on {scorer.calibration.pairs:,} pairs of candidates"
-    if scorer.calibration.pairs_of == "reference":
-        return f"{pairs} of one reference."
-    return (
-        f"{pairs} of different references, which people compare less surely than two candidates of one reference; "
-        "the share is an estimate and may lie too near to one half."
-    )
+    found = scorer.calibration
+    pairs = f"preferred: P(better) was calibrated on {found.pairs:,} pairs of candidates of {found.shared()}"
+    if found.pairs_of != ONE_REFERENCE:
+        return f"{pairs}; the share is an estimate and may lie too near to one half."
+    if found.error is None:
+        return f"{pairs}."
+    return f"{pairs}; its calibration error on held-out references is {found.error:.1f} points of 100."
 
 
 def number(value: float) -> float | None:

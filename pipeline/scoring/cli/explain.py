@@ -144,13 +144,13 @@ def _panel(
 ) -> "Panel":
     from pipeline.scoring.attribution import attribute
     from pipeline.scoring.coloured_text import Panel
-    from pipeline.scoring.unusual_texts import clean, used_references
+    from pipeline.scoring.unusual_texts import used_references
 
-    candidate = clean(segment.candidates[0])
-    references = used_references([clean(text) for text in segment.references])
-    against = scorer.score(list(references), [candidate] * len(references))
+    given = {scorer.clean(text): text for text in segment.references}  # the scorer cleans what it scores
+    references = used_references(list(given))
+    against = scorer.score([given[text] for text in references], [segment.candidates[0]] * len(references))
     best = max(range(len(references)), key=against.__getitem__)
-    pair = references[best], candidate
+    pair = references[best], scorer.clean(segment.candidates[0])
     found = attribute(scorer.model, scorer.tokenizer, *pair, scorer.max_tokens, baseline, _output_number(scorer))
     signals = predict_signals(scorer, head, *pair) if head else {}
     notes = tuple(_notes(scorer, scored, len(references), best, against[best]))

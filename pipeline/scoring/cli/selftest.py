@@ -53,6 +53,7 @@ PAIRS = (
     ("今日は雨が降っています。", "今日は晴れています。"),
     ("Press  the\tred button,\nthen wait.", "Press the red button, then wait."),
     ("the the the the the the the the", "the the the"),
+    ("&quot;Fish &amp; chips&quot; costs &#163;9.", '"Fish & chips" costs nine pounds.'),
     (
         "The old bridge, which had carried carts, then trams and in the end thousands of cars a day, was closed for "
         "good in spring: its piers had sunk by a hand's breadth and nobody could say how long its arches would hold.",

@@ -8,15 +8,18 @@ from typing import Any
 import numpy
 import pytest
 from scipy import stats
+from tiny_filler import save_tiny_filler
 
 from pipeline.core.params import load_key
 from pipeline.core.records import AGREEMENT, RATINGS
 from pipeline.core.shards import read_rows, shard_name, table_of, write_shard
 from pipeline.evaluate.evaluation import EvaluateParams, evaluate
+from pipeline.evaluate.metrics.embeddings import layer_kendalls
+from pipeline.scoring import ratings
 from pipeline.scoring.__main__ import main
-from pipeline.scoring.cli import benchmark as command
 from pipeline.scoring.contenders import named_checkpoints, params_file
 from pipeline.scoring.scorer import BleurtScorer
+from pipeline.scoring.unusual_texts import CharacterReferences
 
 WORDS = ["the", "cat", "dog", "sat", "on", "mat", "ran", "red", "house", "paris", "small", "bird"]
 
@@ -98,7 +101,9 @@ def test_the_numbers_are_those_of_the_stage_evaluate(
     found = json.loads(capsys.readouterr().out)
     assert found["agreement"] == expected and len(expected) == 3 * 3 * 4  # metrics, pairs and average, statistics
     assert found["significance"] == json.loads((tmp_path / "out" / "significance.json").read_text())
-    assert found["signatures"]["bleurt/all"].endswith("|max_tokens:64|references:max|long:cut|edges:none")
+    assert found["signatures"]["bleurt/all"].endswith(
+        "|max_tokens:64|references:max|long:cut|character_references:as_collected|edges:none"
+    )
 
 
 def test_own_ratings_are_all_used(own: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,12 +181,51 @@ def test_texts_are_limited_as_collect_limits_them(
     row = {"reference": "cat " * words, "candidate": "cat " * (words + 1), "score": 50}
     with own.open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(row) + "\n")
-    assert len(command.read_ratings(own, 100.0, "test")) == 48
+    assert len(ratings.read_own(own, 100.0)) == 48
     assert "1 rows are left out: a reference or the candidate is too long" in capsys.readouterr().err
     params = tmp_path / "params.yaml"
     params.write_text("collect: {max_words: 1000}\n", encoding="utf-8")
-    monkeypatch.setattr(command, "params_file", lambda: params)
-    assert len(command.read_ratings(own, 100.0, "test")) == 49
+    monkeypatch.setattr(ratings, "params_file", lambda: params)
+    assert len(ratings.read_own(own, 100.0)) == 49
+
+
+def test_character_references_are_undone_once_unless_they_are_kept(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, plain = tmp_path / "escaped.jsonl", tmp_path / "plain.jsonl"
+    for place, quote in ((file, "&quot;"), (plain, '"')):
+        rows = [{"reference": quote + row["reference"], "candidate": row["candidate"], "score": 5} for row in ROWS]
+        place.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    texts = [[row["reference"] for row in ratings.read_own(place, 100.0)] for place in (file, plain)]
+    assert texts[0] == texts[1] and texts[0][0].startswith('"')
+    kept = ratings.read_own(file, 100.0, CharacterReferences.KEPT)
+    assert kept[0]["reference"].startswith("&quot;")
+    for given, said in (([], "undone"), (["--character_references", "kept"], "kept")):
+        assert benchmark(file, checkpoint, "--scale", "100", "--format", "json", *given) == 0
+        signature = json.loads(capsys.readouterr().out)["signatures"][f"bleurt/{checkpoint.name}"]
+        assert f"|character_references:{said}|" in signature
+
+
+def test_bertscores_layer_is_the_best_on_validation_if_there_is_some(
+    collected: Path, own: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder = save_tiny_filler(tmp_path / "encoder")
+    last = json.loads((encoder / "config.json").read_text(encoding="utf-8"))["num_hidden_layers"]
+    options = ["--baselines", "bertscore", "--bertscore_model", str(encoder), "--format", "json"]
+
+    def signature(ratings: Path, *given: str) -> str:
+        arguments = ["benchmark", "--ratings", str(ratings), "-c", str(checkpoint), *options, *given]
+        assert main([*arguments, "--resamples", "2", "--permutations", "2"]) == 0
+        return str(json.loads(capsys.readouterr().out)["signatures"]["bertscore"])
+
+    assert f"layer {last}, " in signature(collected) and f"layer {last}, " in signature(own, "--scale", "100")
+    assert "layer 1, " in signature(collected, "--bertscore_layer", "1")
+    rows = [{**row, "split": "validation"} if row["split"] == "train" else row for row in ROWS]
+    folder = tmp_path / "validated"
+    write_shard(folder / shard_name(0), table_of(rows, RATINGS))
+    held = [row for row in rows if row["split"] == "validation"]
+    best = 1 + int(numpy.nanargmax(layer_kendalls(str(encoder), held, 8192)))
+    assert f"layer {best} (best on validation), " in signature(folder)
 
 
 def test_an_unknown_baseline_is_refused(own: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """`bleurt compare`: what is printed, what the numbers are, familiar metrics, mistakes."""
 
+import dataclasses
 import json
 import math
 import re
@@ -18,6 +19,7 @@ from pipeline.core.params import from_mapping
 from pipeline.evaluate.metrics import known_metrics
 from pipeline.evaluate.metrics.embeddings import Encoder
 from pipeline.scoring.__main__ import main
+from pipeline.scoring.calibration import Anchors, Calibration, HumanScale
 from pipeline.scoring.cli.compare import preferred, preferred_note, texts_of_system
 from pipeline.scoring.contenders import SystemScores, baseline_scores
 from pipeline.scoring.inputs import Segment
@@ -200,6 +202,21 @@ def test_empty_references_beside_others_are_left_out() -> None:
     assert [one.scores for one in found] == [one.scores for one in familiar_scores(names, alone, [BASE, RIVAL])]
 
 
+def test_familiar_metrics_read_character_references_as_the_metric_does(
+    checkpoint: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(files["base"]).write_text("\n".join(BASE).replace(".", "&#46;") + "\n", encoding="utf-8")
+    options = ["--baselines", "chrf", "--format", "json"]
+    assert compare(checkpoint, files, ["base", "copy"], *options) == 0
+    (undone,) = as_json(capsys)["baselines"]
+    assert undone["scores"][files["base"]] == undone["scores"][files["copy"]]
+    assert compare(checkpoint, files, ["base", "copy"], *options, "--character_references", "kept") == 0
+    found = as_json(capsys)
+    (kept,) = found["baselines"]
+    assert kept["scores"][files["base"]] < kept["scores"][files["copy"]] == undone["scores"][files["copy"]]
+    assert "|character_references:kept|" in found["signature"]
+
+
 def test_bertscore_takes_the_best_reference(tmp_path: Path) -> None:
     encoder = Encoder(str(save_tiny_filler(tmp_path / "encoder")), 1)
     references = [("mat", text) for text in BASE]
@@ -211,12 +228,20 @@ def test_bertscore_takes_the_best_reference(tmp_path: Path) -> None:
 def test_what_preferred_was_calibrated_on_is_said(
     checkpoint: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def note(pairs_of: str) -> str | None:
-        return preferred_note(SimpleNamespace(calibration=SimpleNamespace(slope=2.0, pairs=1200, pairs_of=pairs_of)))
+    def note(**values: Any) -> str | None:
+        known = Calibration(
+            percentiles=(0.0, 1.0), anchors=Anchors(1.0, 0.0, -1.0), low=0.0, high=1.0,
+            human=HumanScale(0.0, 1.0, 0.5, 0.1, None, None), slope=2.0, corpora=("a",), split="validation", rows=9,
+            pairs=1200,
+        )  # fmt: skip
+        return preferred_note(SimpleNamespace(calibration=dataclasses.replace(known, **values)))
 
-    of_one = "preferred: P(better) was calibrated on 1,200 pairs of candidates of one reference."
-    assert note("reference") == of_one
-    of_several = note("language pair")
+    of_one = "preferred: P(better) was calibrated on 1,200 pairs of candidates of one reference"
+    assert note() == f"{of_one}."
+    checked = note(references=300, error=2.55, error_by_chance=2.0)
+    error = "its calibration error on held-out references is 2.5 points of 100"
+    assert checked == f"{of_one}, 300 references; {error}."
+    of_several = note(pairs_of="language pair")
     assert of_several is not None and "1,200 pairs of candidates of different references" in of_several
     assert preferred_note(SimpleNamespace(calibration=None)) is None
     compare(checkpoint, files, ["base", "rival"], "--format", "json")

@@ -215,6 +215,15 @@ def test_the_best_of_several_references_is_explained(
     assert found["notes"][0].startswith(f"reference {both.index(best) + 1} of 2, which scores highest")
 
 
+def test_character_references_are_undone_once_before_words_are_explained(new_checkpoint: NewCheckpoint) -> None:
+    scorer = BleurtScorer(new_checkpoint("adequacy"), device="cpu")
+    segment = Segment(("paris", "the &amp;quot; cat&quot;"), ("the &quot; cat",), None)
+    (panel,) = explain.explain(scorer, [segment], None, 1, Baseline.MASK)
+    assert panel.candidate == 'the " cat' and panel.reference in ("paris", 'the &quot; cat"')
+    (score,) = scorer.score([segment.references], [segment.candidates[0]])
+    assert panel.attribution.score == pytest.approx(score, abs=1e-5)
+
+
 def test_mistakes_are_one_sentence(checkpoint: Path, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     named = ["-c", str(checkpoint)]
     assert main(["explain", *files, *named, "--segments", "2", "6"]) == 2

@@ -46,4 +46,9 @@ def test_what_dvc_did_not_write_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert main(["studies", "--input", str(tmp_path / "none.json"), "--out", str(tmp_path / "out")]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert "shown.json" in first and "none.json" in second
+    for text, problem in (("{}", "is not what `dvc exp show --json` prints"), ("[]", "holds no finished experiment")):
+        (tmp_path / "shown.json").write_text(text, encoding="utf-8")
+        assert main(["studies", "--input", str(tmp_path / "shown.json"), "--out", str(tmp_path / "out")]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and error.startswith(f"error: {tmp_path}/shown.json: {problem}")
     assert not (tmp_path / "out").exists()
