@@ -9,6 +9,7 @@ import numpy
 
 SYSTEMS, ITEMS = 8, 60
 
+
 @dataclass(frozen=True)
 class Golden:
     """Vectors are (systems * items,), a system's items together. `human` is NaN where a rating is missing."""
@@ -22,7 +23,6 @@ class Golden:
         """Labels of the rows that are averaged over: "none", "sys" or "item", as mt-metrics-eval calls them."""
         rows = numpy.arange(SYSTEMS * ITEMS)
         return {"none": 0 * rows, "sys": rows // ITEMS, "item": rows % ITEMS}[averaged]
-
 
 
 def read(file: Path) -> Golden:

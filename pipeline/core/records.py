@@ -1,6 +1,7 @@
 """Fixed schemas of every intermediate (law 4): names, types, nullability; units and meaning beside each field."""
 
 import enum
+from collections.abc import Iterable
 
 import pyarrow
 
@@ -107,6 +108,25 @@ WITH_TIES = {
 """The same for the table of segments with ties; "acc23_best" has the best tie threshold."""
 
 STATISTICS = HEADLINE | SYSTEM_LEVEL | WITH_TIES
+
+
+def headline_statistics(present: Iterable[tuple[str, str]]) -> list[str]:
+    """Statistics of the headline table, of all (metric, statistic) that are `present`.
+
+    A metric that scores whole systems has no statistic of segments. If there is one, two of systems join the headline.
+
+    >>> headline_statistics([("ter", "kendall"), ("ter", "system_kendall")])
+    ['kendall']
+    >>> headline_statistics([("ter", "kendall"), ("ter", "system_kendall"), ("bleu", "system_kendall")])
+    ['kendall', 'system_kendall']
+    """
+    by_metric: dict[str, set[str]] = {}
+    for metric, statistic in present:
+        by_metric.setdefault(metric, set()).add(statistic)
+    alone = any("kendall" not in statistics for statistics in by_metric.values())
+    columns = [*HEADLINE, *(("system_kendall", "system_pearson") if alone else ())]
+    return [name for name in columns if any(name in statistics for statistics in by_metric.values())]
+
 
 AGREEMENT = pyarrow.schema(
     [

@@ -143,12 +143,12 @@ def _system_table(
     one, else the mean of its rows. The score of a metric that scores segments is its mean over the system's rows; a
     metric that scores systems takes part if it scored all of the corpus.
     """
-    named = rows[["aspect", "language_pair", "score"]].join(authors.rename("system"), how="inner")
+    key = ["aspect", "language_pair", "system"]
+    rated = rows[key[:2]].assign(**{HUMAN: rows["score"].astype(float)}).join(scores)
+    named = rated.join(authors.rename("system"), how="inner")
     if named.empty:
         return {}
-    key = ["aspect", "language_pair", "system"]
-    means = named[key].join(scores).groupby(key).mean()
-    means.insert(0, HUMAN, named.assign(score=named["score"].astype(float)).groupby(key)["score"].mean())
+    means = named.groupby(key).mean()
     if system_scores is not None and (system_scores["corpus"] == rows["corpus"].iloc[0]).any():
         own = _wide(system_scores[system_scores["corpus"] == rows["corpus"].iloc[0]], key[1:])
         means = means.join(own.reindex(means.index.droplevel("aspect")).set_axis(means.index).dropna(axis="columns"))

@@ -65,6 +65,7 @@ class Findings:
     `agreement`: the columns of AGREEMENT. `differences`: a row for each comparison (see `compare`). `clusters`: the
     columns of CLUSTERS. `left_out` and `systems_left_out`: what the averages of segments and of systems leave out:
     corpus, aspect, language pair and reason. `years`: corpus -> year of the WMT campaign, None if there is none.
+    `system_ratings`: the corpora with people's scores of whole systems.
     """
 
     agreement: pandas.DataFrame
@@ -73,6 +74,7 @@ class Findings:
     left_out: pandas.DataFrame
     systems_left_out: pandas.DataFrame
     years: dict[str, int | None]
+    system_ratings: list[str]
 
 
 def benchmark(
@@ -97,6 +99,7 @@ def benchmark(
         left_out=_reasons((group, left_out(group)) for group in groups),
         systems_left_out=_reasons((group, systems_left_out(group)) for group in groups if group.systems is not None),
         years={group.corpus: group.year for group in groups},
+        system_ratings=sorted({row["corpus"] for row in rows if row.get("system_ratings")}),
     )
 
 

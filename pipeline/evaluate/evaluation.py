@@ -153,14 +153,15 @@ def published_scores(rows: Sequence[Row]) -> pandas.DataFrame:
 def _method(params: EvaluateParams, found: Findings, signatures: dict[str, str]) -> dict[str, object]:
     """What a reader needs to repeat the numbers.
 
-    The settings, each metric's signature, the language pairs that the averages leave out, each with the reason, and the
-    WMT campaign's year of each corpus (null if there is none).
+    The settings, each metric's signature, the language pairs that the averages leave out, each with the reason, the WMT
+    campaign's year of each corpus (null if there is none) and the corpora with people's scores of whole systems.
     """
     method = {
         "settings": {name: getattr(params, name) for name in Settings.__dataclass_fields__},
         "signatures": signatures,
         "left_out": as_records(found.left_out),
         "years": found.years,
+        "system_ratings": found.system_ratings,
     }
     of_systems = as_records(found.systems_left_out)
     return method | ({"systems_left_out": of_systems} if of_systems else {})
