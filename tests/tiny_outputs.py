@@ -104,11 +104,11 @@ def ranked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of CLUSTERS: the metric with the highest Kendall alone in the first cluster, all others in the second."""
     averages = [row for row in rows if (row["statistic"], row["language_pair"]) == ("kendall", AVERAGE)]
     known = sorted((row for row in averages if not math.isnan(row["value"])), key=lambda row: -row["value"])
-    return [
-        {**{name: row[name] for name in ("corpus", "aspect", "statistic", "metric", "value")}, "cluster": 1 + (place > 0),
-         "p_values": {other["metric"]: 0.01 for other in known[place + 1 :]}}
-        for place, row in enumerate(known)
-    ]  # fmt: skip
+    found = []
+    for place, row in enumerate(known):
+        below = {other["metric"]: 0.01 for other in known[place + 1 :]}
+        found.append({name: row.get(name) for name in CLUSTERS.names} | {"cluster": 1 + (place > 0), "p_values": below})
+    return found
 
 
 def write_evaluation(folder: Path) -> None:

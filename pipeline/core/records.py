@@ -64,7 +64,7 @@ RATINGS = pyarrow.schema(
         _field("score", pyarrow.float64()),  # the training target: z if it is known, else raw divided by its scale
         # What else the corpus says of the candidate: name of a metric -> its score, higher is better (TER is negated).
         _field("published", pyarrow.map_(_text, pyarrow.float64()), True),
-        # Name of a system of `system` -> people's score of it, if the corpus has scores of whole systems beside ratings.
+        # Name of a system of `system` -> people's score of it, if the corpus has scores of whole systems.
         _field("system_ratings", pyarrow.map_(_text, pyarrow.float64()), True),
     ]
 )

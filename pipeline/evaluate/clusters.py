@@ -1,7 +1,7 @@
 """Clusters of metrics that agree with people equally well, by Kendall and by Pearson: PERM-BOTH on every two metrics.
 
-The correlation is the average over language pairs, as in the headline. A new cluster begins where a metric is worse than
-one of the cluster before at the level 1 - `confidence` (see `statistics.clusters`).
+The correlation is the average over language pairs, as in the headline. A new cluster begins where a metric is worse
+than one of the cluster before at the level 1 - `confidence` (see `statistics.clusters`).
 """
 
 from collections.abc import Iterator, Sequence

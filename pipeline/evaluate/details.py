@@ -6,7 +6,7 @@ LEAST_SYSTEMS systems. `*_inliers` leave out systems that people rate far from t
 system; here only rated ones are scored, and so numbers may differ from WMT's.
 
 **Soft pairwise accuracy** needs segments that are rated for every system of the language pair, as in mt-metrics-eval.
-Below LEAST_SEGMENTS of them there is no number: WMT17 has none, because its raters saw each segment of few systems.
+Below LEAST_SEGMENTS of them there is no number. WMT17 has none: its raters saw most segments of one system only.
 
 **Segments with ties.** Pairs of rows of one language pair, of one system in it, or of one item. An output that two
 systems share is one row of the item, and a row of both systems. Without systems there is no average by system.
@@ -31,8 +31,8 @@ from pipeline.statistics.ties import Pairs, best_acc_23, pairs_inside, tau_23
 LEAST_SYSTEMS = 3
 """With two systems every correlation is 1 or -1."""
 
-LEAST_SEGMENTS = 2
-"""With one segment every p-value is 1, or about a half."""
+LEAST_SEGMENTS = 10
+"""Fewer have less than 1,000 arrangements of their signs, and too coarse p-values."""
 
 
 def systems_left_out(group: Group) -> str | None:
@@ -58,7 +58,8 @@ def measure_details(groups: Sequence[Group], permutations: int, seed: int) -> pa
             rows += [{**averaged, **one} for one in _soft(group, permutations, generator(seed, *scope, "soft"))]
     found = pandas.DataFrame(rows, columns=[*KEY, "value", "count", "averaged"])
     of_one_average = [name for name in KEY if name != "language_pair"]
-    averages = [_average(part) for _, part in found[found["averaged"] == True].groupby(of_one_average, sort=False)]  # noqa: E712
+    used = found[found["averaged"].astype(bool)]
+    averages = [_average(part) for _, part in used.groupby(of_one_average, sort=False)]
     table = pandas.concat([found, pandas.DataFrame(averages, columns=found.columns)])
     table = table.assign(low=numpy.nan, high=numpy.nan).round({"value": 9})
     return table[AGREEMENT.names].astype({"value": float, "count": int}).reset_index(drop=True)

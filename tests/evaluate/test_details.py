@@ -108,7 +108,9 @@ def test_published_scores_of_systems_stand_for_the_mean_ratings() -> None:
     scores = {"m": {row["rating_id"]: row["score"] for row in rows}}
     assert one(details(rows, scores), "m", "de-en", "system_kendall").value == -1.0
     rows[0] = rows[1] = rows[2] = {**rows[0], "system_ratings": None}  # system a has none: nobody's is used
-    rows = [{**row, "rating_id": old["rating_id"], "score": old["score"]} for row, old in zip(rows, OF_SYSTEMS)]
+    rows = [
+        {**row, "rating_id": old["rating_id"], "score": old["score"]} for row, old in zip(rows, OF_SYSTEMS, strict=True)
+    ]
     assert one(details(rows, scores), "m", "de-en", "system_kendall").value == 1.0
 
 
@@ -135,14 +137,18 @@ def test_pairs_of_systems_weigh_the_same_over_language_pairs() -> None:
 
 
 def test_soft_pairwise_accuracy_reads_segments_that_all_systems_have() -> None:
-    scores = {"same": {row["rating_id"]: 2 * row["score"] for row in OF_SYSTEMS}}
+    rows = [
+        rated(20 * system + segment, "de-en", system + segment % 3, segment=f"s{segment}", system="abc"[system])
+        for system in range(3)
+        for segment in range(11)
+    ]
+    scores = {"same": {row["rating_id"]: 2 * row["score"] for row in rows}}
     scores["other"] = {rating: -value for rating, value in scores["same"].items()}
-    found = details(OF_SYSTEMS, scores)
+    found = details(rows[1:], scores)  # system a lacks one segment
     soft = one(found, "same", "de-en", "soft_pairwise_accuracy")
-    assert (soft.value, soft.count) == (1.0, 3)
-    assert one(found, "other", "de-en", "soft_pairwise_accuracy").value < 0.5
-    few = [row for row in OF_SYSTEMS if (row["system"], row["segment"]) not in {("a", "s0"), ("b", "s1")}]
-    assert "soft_pairwise_accuracy" not in set(details(few, scores)["statistic"])
+    assert (soft.value, soft.count) == (1.0, 10)
+    assert one(found, "other", "de-en", "soft_pairwise_accuracy").value < 0.1
+    assert "soft_pairwise_accuracy" not in set(details(rows[2:], scores)["statistic"])
 
 
 def test_ties_are_counted_in_all_rows_in_systems_and_in_items() -> None:

@@ -190,7 +190,8 @@ def _tables(found: Findings, confidence: str) -> Iterator[tuple[str, Any]]:
         rated = averages[(averages["metric"] == order[0]) & (averages["statistic"] == "kendall")]["count"].sum()
         title = f"{corpus}, {aspect}: agreement with people x 100, {rated:,} rated segments ({confidence})"
         named = averages.assign(text=[_cell(row, interval=True) for row in averages.to_dict("records")])
-        first = {name: STATISTICS[name] for name in headline_statistics(zip(named["metric"], named["statistic"]))}
+        present = named[["metric", "statistic"]].itertuples(index=False)
+        first = {name: STATISTICS[name] for name in headline_statistics(present)}
         yield title, _wide(named, order, "statistic", first)
         by_pair = cells[cells["language_pair"] != AVERAGE]
         by_pair = by_pair.assign(text=[_cell(row, interval=False) for row in by_pair.to_dict("records")])
