@@ -48,8 +48,8 @@ class Settings:
     """How agreement is measured and tested.
 
     `resamples`, `confidence`: of the bootstrap; clusters are cut at 1 - `confidence`. `permutations`: of the tests and
-    of soft pairwise accuracy. `darr_gap`: points of 100 by which two translations must differ for people to have told them
-    apart. `seed`: of resamples and permutations.
+    of soft pairwise accuracy. `darr_gap`: points of 100 by which two translations must differ for people to have told
+    them apart. `seed`: of resamples and permutations.
     """
 
     resamples: AtLeastOne

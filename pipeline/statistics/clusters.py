@@ -1,7 +1,7 @@
 """Which of several metrics agree with people better than others, beyond chance: PERM-BOTH and clusters of metrics.
 
 PERM-BOTH (Deutsch, Dror, Roth, "A Statistical Analysis of Summarization Evaluation Metrics using Resampling Methods",
-TACL 2021, section 4.2) asks how often a difference of two correlations as large as the observed one appears if, for
+TACL 2021) asks how often a difference of two correlations as large as the observed one appears if, for
 each row, chance decides which metric gave which score. Both metrics' scores are standardised first, because they have
 scales of their own. It is one-sided: small if the first metric is better. It follows mt-metrics-eval, but the observed
 arrangement counts among the permuted ones, so that no p-value is 0, and all permutations are made (no early stop).

@@ -3,7 +3,7 @@
 Human scores stand before metric scores. Higher is better. What is not defined (too few systems, no segment that all
 systems translate) is NaN.
 
-- **Outliers** (Mathur, Baldwin, Cohn, "Tangled up in BLEU", ACL 2020, section 4.2): one very bad system makes every
+- **Outliers** (Mathur, Baldwin, Cohn, "Tangled up in BLEU", ACL 2020): one very bad system makes every
   metric's Pearson high. A system is an outlier if people's score of it lies more than 2.5 deviations from the median,
   where a deviation is 1.483 times the median distance from the median.
 - **Pairwise accuracy** (Kocmi and others, "To Ship or Not to Ship", WMT 2021): share of the pairs of systems whose

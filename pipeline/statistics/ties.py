@@ -14,7 +14,7 @@ or those of a system, or those of an item (a segment). A group of fewer than two
 as in mt-metrics-eval; if no group has a pair, the statistic is NaN (there: 0).
 
 Source: Deutsch, Foster, Freitag, "Ties Matter: Meta-Evaluating Modern Metrics with Pairwise Accuracy and Tie
-Calibration", EMNLP 2023, sections 4 and 5. By hand: `human = [1, 1, 2]`, `metric = [3, 4, 9]`. People tie the first
+Calibration", EMNLP 2023. By hand: `human = [1, 1, 2]`, `metric = [3, 4, 9]`. People tie the first
 pair, the metric does not: two of three pairs are correct, acc_23 = 2 / 3, tau_23 = 1 / 3. With a threshold of 1 the
 metric ties the first pair alone, and all three are correct.
 """
