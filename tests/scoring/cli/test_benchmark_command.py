@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import pandas
 import pytest
 from scipy import stats
 
 from pipeline.core.params import load_key
 from pipeline.core.records import AGREEMENT, CLUSTERS, RATINGS
 from pipeline.core.shards import read_rows, shard_name, table_of, write_shard
+from pipeline.evaluate.benchmark import as_records
 from pipeline.evaluate.evaluation import EvaluateParams, evaluate
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.cli import benchmark as command
@@ -92,7 +94,7 @@ def test_the_numbers_are_those_of_the_stage_evaluate(
         resamples=30, confidence=0.95, permutations=20, darr_gap=25.0, seed=1,
     )  # fmt: skip
     evaluate(params, {}, ["all"], collected, tmp_path / "finetune", tmp_path / "out")
-    expected = list(read_rows(tmp_path / "out" / "agreement", AGREEMENT))
+    expected = as_records(pandas.DataFrame(read_rows(tmp_path / "out" / "agreement", AGREEMENT)))
     capsys.readouterr()
     assert benchmark(collected, tmp_path / "finetune" / "all", "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
