@@ -60,7 +60,8 @@ def pearson_differences(columns: Columns, kept: numpy.ndarray) -> Vector:
         moved = (inside * (first - second)) @ swaps  # (groups, swaps)
         firsts.append(numpy.bincount(group, second)[:, None] + moved)
         seconds.append(numpy.bincount(group, first)[:, None] - moved)
-    return _mean_r(firsts, spread, sizes) - _mean_r(seconds, spread, sizes)
+    difference: Vector = _mean_r(firsts, spread, sizes) - _mean_r(seconds, spread, sizes)
+    return difference
 
 
 def _mean_r(sums: list[numpy.ndarray], human_spread: Vector, sizes: Vector) -> Vector:
@@ -101,7 +102,8 @@ def kendall_differences(columns: Columns, kept: numpy.ndarray) -> Vector:
     pairs = count**2 - (numpy.unique(columns.human, return_counts=True)[1].astype(numpy.float64) ** 2).sum()
     even = constant + quadratic
     kept_pairs, swapped_pairs = (_untied_mixed(first, second, chosen) for chosen in (kept, 1 - kept))
-    return _tau(even + odd, pairs * kept_pairs) - _tau(even - odd, pairs * swapped_pairs)
+    difference: Vector = _tau(even + odd, pairs * kept_pairs) - _tau(even - odd, pairs * swapped_pairs)
+    return difference
 
 
 def _tau(concordance: Vector, pairs: Vector) -> Vector:
@@ -118,8 +120,9 @@ def _ranks(values: Vector) -> Vector:
 
 def _signs(ranks: Vector, others: Vector, rows: slice) -> numpy.ndarray:
     """Of the differences of some rows of `ranks` to all of `others`."""
-    signs = ranks[rows, None] - others[None, :]
-    return numpy.sign(signs, out=signs)
+    signs: numpy.ndarray = ranks[rows, None] - others[None, :]
+    numpy.sign(signs, out=signs)
+    return signs
 
 
 def _untied_mixed(first: Vector, second: Vector, chosen: numpy.ndarray) -> Vector:

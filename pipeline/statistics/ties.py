@@ -70,7 +70,7 @@ def pairs_inside(groups: numpy.ndarray, rng: numpy.random.Generator, most: int =
     second = (1 + numpy.sqrt(1 + 8 * within).astype(numpy.int64)) // 2
     first = within - second * (second - 1) // 2
     drawn = numpy.bincount(group, minlength=len(counts))
-    weight = 1.0 / (drawn[group] * max(1, numpy.count_nonzero(drawn)))
+    weight = 1.0 / (drawn[group] * max(1, int(numpy.count_nonzero(drawn))))
     return Pairs(order[starts[group] + first], order[starts[group] + second], weight)
 
 
