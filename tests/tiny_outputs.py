@@ -10,7 +10,7 @@ import pyarrow
 from scipy import stats
 
 from pipeline.core.params import from_mapping
-from pipeline.core.records import AGREEMENT, AVERAGE, PAIRS, PREDICTIONS, RATINGS, TRAINED
+from pipeline.core.records import AGREEMENT, AVERAGE, CLUSTERS, PAIRS, PREDICTIONS, RATINGS, TRAINED
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.core.work import write_json
 from pipeline.report.__main__ import ReportParams, report
@@ -100,9 +100,21 @@ def comparison(rows: list[dict[str, Any]], metric: str, against: str, role: str)
     return {**names, "difference": difference, "low": difference - 0.1, "high": difference + 0.1, "p_value": 0.25}
 
 
+def ranked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of CLUSTERS: the metric with the highest Kendall alone in the first cluster, all others in the second."""
+    averages = [row for row in rows if (row["statistic"], row["language_pair"]) == ("kendall", AVERAGE)]
+    known = sorted((row for row in averages if not math.isnan(row["value"])), key=lambda row: -row["value"])
+    found = []
+    for place, row in enumerate(known):
+        below = {other["metric"]: 0.01 for other in known[place + 1 :]}
+        found.append({name: row.get(name) for name in CLUSTERS.names} | {"cluster": 1 + (place > 0), "p_values": below})
+    return found
+
+
 def write_evaluation(folder: Path) -> None:
     rows = agreement()
     write_shard(folder / "agreement" / shard_name(0), table_of(rows, AGREEMENT))
+    write_shard(folder / "clusters" / shard_name(0), table_of(ranked(rows), CLUSTERS))
     trained = [metric for metric in SCORES if metric.startswith(TRAINED)]
     records = [comparison(rows, "bleurt/all", "bleurt/none", "without pre-training")] if trained else []
     records += [comparison(rows, metric, "sentbleu", "best baseline") for metric in trained]

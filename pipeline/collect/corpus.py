@@ -184,7 +184,8 @@ class Rating:
     """A row of `pipeline.core.records.RATINGS` (units there) before it has a corpus name and a split.
 
     `key` is unique in its corpus; the row's rating_id is "<corpus>/<key>". `published`: (name, score) of the metrics
-    whose scores came with the rating, higher is better. `split`: TRAIN, VALIDATION or TEST where the corpus says so.
+    whose scores came with the rating, higher is better. `system_ratings`: (name, people's score) of its systems.
+    `split`: TRAIN, VALIDATION or TEST where the corpus says so.
     """
 
     key: str
@@ -201,6 +202,7 @@ class Rating:
     z: float | None
     score: float
     published: tuple[tuple[str, float], ...] = ()
+    system_ratings: tuple[tuple[str, float], ...] = ()
     split: str | None = None
 
 

@@ -144,6 +144,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "z": rating.z,
         "score": rating.score,
         "published": rating.published or None,
+        "system_ratings": rating.system_ratings or None,
     }
 
 

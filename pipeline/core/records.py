@@ -1,6 +1,7 @@
 """Fixed schemas of every intermediate (law 4): names, types, nullability; units and meaning beside each field."""
 
 import enum
+from collections.abc import Iterable
 
 import pyarrow
 
@@ -63,6 +64,8 @@ RATINGS = pyarrow.schema(
         _field("score", pyarrow.float64()),  # the training target: z if it is known, else raw divided by its scale
         # What else the corpus says of the candidate: name of a metric -> its score, higher is better (TER is negated).
         _field("published", pyarrow.map_(_text, pyarrow.float64()), True),
+        # Name of a system of `system` -> people's score of it, if the corpus has scores of whole systems.
+        _field("system_ratings", pyarrow.map_(_text, pyarrow.float64()), True),
     ]
 )
 
@@ -84,18 +87,46 @@ SYSTEM_PREDICTIONS = pyarrow.schema(
     ]
 )
 
-STATISTICS = {
-    "kendall": "Kendall τ-b",
-    "pearson": "Pearson r",
-    "spearman": "Spearman ρ",
-    "darr": "DARR",
+HEADLINE = {"kendall": "Kendall τ-b", "pearson": "Pearson r", "spearman": "Spearman ρ", "darr": "DARR"}
+"""`statistic` of AGREEMENT -> heading of its column in the headline tables, in the order of the columns."""
+
+SYSTEM_LEVEL = {
     "system_kendall": "System τ-b",
     "system_pearson": "System r",
+    "system_kendall_inliers": "τ-b, no outliers",
+    "system_pearson_inliers": "r, no outliers",
+    "pairwise_accuracy": "Pairwise accuracy",
+    "soft_pairwise_accuracy": "Soft pairwise accuracy",
 }
-"""`statistic` of AGREEMENT -> heading of its column, in the order of the columns.
+"""The same for the table of systems: people's score of each system, and the metric's."""
 
-The last two compare systems: people's mean rating of each system with the metric's score of it.
-"""
+WITH_TIES = {
+    f"{statistic}_{averaged}": f"{heading}, {words}"
+    for statistic, heading in (("tau23", "τ23"), ("acc23_best", "acc23*"))
+    for averaged, words in (("pooled", "pooled"), ("system", "by system"), ("item", "by item"))
+}
+"""The same for the table of segments with ties; "acc23_best" has the best tie threshold."""
+
+STATISTICS = HEADLINE | SYSTEM_LEVEL | WITH_TIES
+
+
+def headline_statistics(present: Iterable[tuple[str, str]]) -> list[str]:
+    """Statistics of the headline table, of all (metric, statistic) that are `present`.
+
+    A metric that scores whole systems has no statistic of segments. If there is one, two of systems join the headline.
+
+    >>> headline_statistics([("ter", "kendall"), ("ter", "system_kendall")])
+    ['kendall']
+    >>> headline_statistics([("ter", "kendall"), ("ter", "system_kendall"), ("bleu", "system_kendall")])
+    ['kendall', 'system_kendall']
+    """
+    by_metric: dict[str, set[str]] = {}
+    for metric, statistic in present:
+        by_metric.setdefault(metric, set()).add(statistic)
+    alone = any("kendall" not in statistics for statistics in by_metric.values())
+    columns = [*HEADLINE, *(("system_kendall", "system_pearson") if alone else ())]
+    return [name for name in columns if any(name in statistics for statistics in by_metric.values())]
+
 
 AGREEMENT = pyarrow.schema(
     [
@@ -103,11 +134,26 @@ AGREEMENT = pyarrow.schema(
         _field("aspect", _text),
         _field("metric", _text),  # as in PREDICTIONS
         _field("language_pair", _text),  # "de-en", or "average": the mean over pairs
-        _field("statistic", _text),  # a key of STATISTICS; in [-1, 1]
-        _field("value", pyarrow.float64()),
+        _field("statistic", _text),  # a key of STATISTICS
+        _field("value", pyarrow.float64()),  # in [-1, 1]; accuracies in [0, 1]
         _field("low", pyarrow.float64()),  # bounds of the bootstrap interval; NaN if there is none
         _field("high", pyarrow.float64()),
-        _field("count", _int),  # rated segments behind the value (darr: pairs of them; system_*: systems)
+        # Behind the value: rated segments; darr: pairs of them; system_*: systems; pairwise_accuracy: pairs of systems;
+        # soft_pairwise_accuracy: segments that are rated for every system.
+        _field("count", _int),
+    ]
+)
+
+CLUSTERS = pyarrow.schema(
+    [
+        _field("corpus", _text),
+        _field("aspect", _text),
+        _field("statistic", _text),  # "kendall" or "pearson", averaged over language pairs
+        _field("metric", _text),
+        _field("value", pyarrow.float64()),  # as in AGREEMENT
+        _field("cluster", _int),  # from 1, the best metrics
+        # Name of each metric with a lower value -> p-value of "this metric is not better" (PERM-BOTH, one-sided).
+        _field("p_values", pyarrow.map_(_text, pyarrow.float64())),
     ]
 )
 

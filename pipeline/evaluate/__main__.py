@@ -2,8 +2,8 @@
 
     python -m pipeline.evaluate --ratings data/collect --metrics models/finetune --out data/evaluate
 
-Writes OUT/predictions (one shard for each metric), OUT/agreement, OUT/significance.json, OUT/method.json and
-OUT/counts.json; OUT/system_predictions too if a metric scores whole systems.
+Writes OUT/predictions (one shard for each metric), OUT/agreement, OUT/clusters, OUT/significance.json, OUT/method.json
+and OUT/counts.json; OUT/system_predictions too if a metric scores whole systems.
 """
 
 import argparse

@@ -3,10 +3,7 @@
 For segments, the human side is `score` (the standardised rating if known) for Kendall, Pearson and Spearman, and points
 of 100 for DARR, as in WMT. Every metric meets the same resamples, so that differences of metrics can be tested on them.
 
-For systems (`system_kendall`, `system_pearson`), people's mean rating of each system is compared with the metric's
-score of it. This is done only in corpora that a metric of the level SYSTEM scored. The score of a metric that scores
-segments is its mean over the system's rows, so that both kinds are in one table. A language pair needs LEAST_SYSTEMS
-systems. There is no interval: a resample of the segments would need the metric's scores anew.
+Statistics of systems, and those of segments in which ties count, are in `details`: they have no interval.
 
 The average is the mean over language pairs, which weigh the same. A pair on which people say nothing (`left_out`) does
 not count, for any metric.
@@ -31,10 +28,6 @@ CORRELATIONS = {
     "pearson": (correlation.pearson, resampling.weighted_pearson),
     "spearman": (correlation.spearman, resampling.weighted_spearman),
 }
-OF_SYSTEMS = {"system_kendall": correlation.kendall, "system_pearson": correlation.pearson}
-
-LEAST_SYSTEMS = 3
-"""With two systems every correlation is 1 or -1."""
 
 HUMAN = "human"
 """Column of `Group.systems`; no metric has this name."""
@@ -49,8 +42,9 @@ class Group:
 
     `points`: raw ratings from 0 to 100, NaN if unknown. If an output was judged several times, its first row has the
     mean and its other rows have NaN. `year`: of the WMT campaign, None if there is none. `scores`: a column for each
-    metric that scores segments. `systems`: a row for each system, with people's mean rating (HUMAN) and a column for
-    each metric; None if no metric scored the systems.
+    metric that scores segments. `authors`: name of a system, its index the row's number; a row of "a+b" stands there
+    twice, one without a system not at all. `systems`: a row for each system, with people's score (HUMAN) and a column
+    for each metric; None if no row names a system.
     """
 
     corpus: str
@@ -61,6 +55,7 @@ class Group:
     points: Vector
     segments: numpy.ndarray
     scores: pandas.DataFrame
+    authors: pandas.Series
     systems: pandas.DataFrame | None
 
     @property
@@ -85,13 +80,16 @@ def group_rows(
     rated = pandas.DataFrame(rows, dtype=object)
     rated["language_pair"] = [pair or NO_PAIR for pair in rated["language_pair"]]
     wide = _wide(scores, ["rating_id"]).reindex(rated["rating_id"]).set_axis(rated.index)
+    authors = pandas.Series([systems_of(row) for row in rows], dtype=object).explode().dropna()
     groups = []
     for corpus, mine in rated.groupby("corpus"):
         known = wide.loc[mine.index].dropna(axis="columns")
-        systems = _system_table(mine, known, system_scores)
+        systems = _system_table(mine, known, authors, system_scores)
         for (aspect, pair), members in mine.groupby(["aspect", "language_pair"]):
             found = systems.get((aspect, pair))
-            groups.append(_group((corpus, aspect, pair), members, known.loc[members.index], found))
+            own = authors[authors.index.isin(members.index)]
+            own.index = members.index.get_indexer(own.index)
+            groups.append(_group((corpus, aspect, pair), members, known.loc[members.index], own, found))
     return groups
 
 
@@ -102,7 +100,11 @@ def _wide(scores: pandas.DataFrame, index: list[str]) -> pandas.DataFrame:
 
 
 def _group(
-    key: tuple[str, str, str], rows: pandas.DataFrame, scores: pandas.DataFrame, systems: pandas.DataFrame | None
+    key: tuple[str, str, str],
+    rows: pandas.DataFrame,
+    scores: pandas.DataFrame,
+    authors: pandas.Series,
+    systems: pandas.DataFrame | None,
 ) -> Group:
     outputs = rows[["segment", "reference", "system", "candidate"]].fillna("")
     points = [_points(*values) for values in zip(rows["raw"], rows["z"], rows["score"], strict=True)]
@@ -115,6 +117,7 @@ def _group(
         points=correlation.judged_once(numpy.array(points), _numbers(outputs, list(outputs))),
         segments=_numbers(outputs, ["segment", "reference"]),
         scores=scores,
+        authors=authors,
         systems=systems,
     )
 
@@ -132,23 +135,40 @@ def _points(raw: float | None, z: float | None, score: float) -> float:
 
 
 def _system_table(
-    rows: pandas.DataFrame, scores: pandas.DataFrame, system_scores: pandas.DataFrame | None
+    rows: pandas.DataFrame, scores: pandas.DataFrame, authors: pandas.Series, system_scores: pandas.DataFrame | None
 ) -> dict[tuple[str, str], pandas.DataFrame]:
-    """(aspect, language pair) -> `Group.systems`, for one corpus; empty if no metric scored all its systems."""
-    if system_scores is None or system_scores.empty:
+    """(aspect, language pair) -> `Group.systems`, for one corpus; empty if its rows name no system.
+
+    People's score of a system is the one that came with the ratings (`system_ratings`) if all systems of the group have
+    one, else the mean of its rows. The score of a metric that scores segments is its mean over the system's rows; a
+    metric that scores systems takes part if it scored all of the corpus.
+    """
+    key = ["aspect", "language_pair", "system"]
+    rated = rows[key[:2]].assign(**{HUMAN: rows["score"].astype(float)}).join(scores)
+    named = rated.join(authors.rename("system"), how="inner")
+    if named.empty:
         return {}
-    corpus = rows["corpus"].iloc[0]
-    named = scores.assign(**{HUMAN: rows["score"].astype(float), "aspect": rows["aspect"]})
-    named["language_pair"] = rows["language_pair"]
-    named["system"] = [systems_of({"system": system}) for system in rows["system"]]
-    named = named.explode("system").dropna(subset="system")
-    means = named.groupby(["aspect", "language_pair", "system"]).mean()
-    own = _wide(system_scores[system_scores["corpus"] == corpus], ["language_pair", "system"])
-    own = own.reindex(means.index.droplevel("aspect")).set_axis(means.index).dropna(axis="columns")
-    if own.empty:
-        return {}
-    joined = means[[HUMAN, *scores]].join(own)
-    return {key: part.reset_index(drop=True) for key, part in joined.groupby(["aspect", "language_pair"])}
+    means = named.groupby(key).mean()
+    if system_scores is not None and (system_scores["corpus"] == rows["corpus"].iloc[0]).any():
+        own = _wide(system_scores[system_scores["corpus"] == rows["corpus"].iloc[0]], key[1:])
+        means = means.join(own.reindex(means.index.droplevel("aspect")).set_axis(means.index).dropna(axis="columns"))
+    published = _published_ratings(rows)
+    tables = {}
+    for group, part in means.groupby(key[:2]):
+        table = part.droplevel(key[:2])
+        if published.get(group, {}).keys() >= set(table.index):
+            table[HUMAN] = [published[group][system] for system in table.index]
+        tables[group] = table
+    return tables
+
+
+def _published_ratings(rows: pandas.DataFrame) -> dict[tuple[str, str], dict[str, float]]:
+    """(aspect, language pair) -> people's scores of systems that came with the ratings."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    if "system_ratings" in rows:
+        for aspect, pair, ratings in zip(rows["aspect"], rows["language_pair"], rows["system_ratings"], strict=True):
+            found.setdefault((aspect, pair), {}).update(ratings or ())
+    return found
 
 
 def darr_rule(year: int | None, gap: float) -> tuple[float, bool]:
@@ -163,16 +183,8 @@ def left_out(group: Group) -> str | None:
     return "all human ratings are equal" if numpy.ptp(group.human) == 0 else None
 
 
-def systems_left_out(group: Group) -> str | None:
-    """Why a group with scores of systems has no statistic of systems; None if it has."""
-    assert group.systems is not None
-    if len(group.systems) < LEAST_SYSTEMS:
-        return f"fewer than {LEAST_SYSTEMS} systems"
-    return "all systems have the same mean rating" if numpy.ptp(group.systems[HUMAN]) == 0 else None
-
-
 def measure(groups: Sequence[Group], resamples: int, darr_gap: float, seed: int) -> pandas.DataFrame:
-    """All statistics of all metrics on all groups, then their averages over language pairs.
+    """The headline statistics of all metrics on all groups, then their averages over language pairs.
 
     Columns: KEY, `value`, `resamples` (an array (resamples,) in each cell) and `count` (see AGREEMENT).
     """
@@ -185,8 +197,6 @@ def measure(groups: Sequence[Group], resamples: int, darr_gap: float, seed: int)
         for metric in group.scores:
             scores = group.scores[metric].to_numpy()
             rows += [{**averaged, "metric": metric, **one} for one in _of_segments(group, scores, weights, darr_gap)]
-        if group.systems is not None and systems_left_out(group) is None:
-            rows += [{**averaged, **one} for one in _of_systems(group.systems, resamples)]
     found = pandas.DataFrame(rows, columns=[*KEY, "value", "resamples", "count", "averaged"])
     of_one_average = [name for name in KEY if name != "language_pair"]
     averages = [_average(part, resamples) for _, part in found.groupby(of_one_average, sort=False)]
@@ -206,16 +216,6 @@ def _of_segments(group: Group, scores: Vector, weights: resampling.Weights, darr
         outcomes = correlation.darr_outcomes(pairs, scores, ties_count)
         drawn = nothing if group.one_segment else resampling.weighted_darr(pairs, outcomes, weights)
         yield {"statistic": "darr", "value": darr.value, "resamples": drawn, "count": darr.pairs}
-
-
-def _of_systems(systems: pandas.DataFrame, resamples: int) -> Iterator[Row]:
-    """Metric, statistic, value, resamples and count of every metric on the systems of a group."""
-    human = systems[HUMAN].to_numpy(numpy.float64)
-    for metric in systems.columns.drop(HUMAN):
-        for name, exact in OF_SYSTEMS.items():
-            value = exact(human, systems[metric].to_numpy(numpy.float64))
-            drawn = numpy.full(resamples, numpy.nan)
-            yield {"metric": metric, "statistic": name, "value": value, "resamples": drawn, "count": len(systems)}
 
 
 def _average(part: pandas.DataFrame, resamples: int) -> Row:

@@ -7,6 +7,8 @@ average Kendall, which is chosen on the same rows and is therefore slightly flat
 Several trained metrics make several comparisons. Holm's method corrects their p-values together: all comparisons of one
 corpus and aspect that have the same role, such as all variants against the best baseline. The two roles ask different
 questions and are corrected apart.
+
+Beside these comparisons, all metrics are put into clusters of significance, as WMT ranks them (`clusters`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,8 +27,9 @@ from pipeline.evaluate.agreement import (
     group_rows,
     left_out,
     measure,
-    systems_left_out,
 )
+from pipeline.evaluate.clusters import cluster
+from pipeline.evaluate.details import measure_details, systems_left_out
 from pipeline.evaluate.metrics import Row
 from pipeline.statistics.correlation import pearson
 from pipeline.statistics.tests import Paired, holm, interval, paired_bootstrap, paired_permutation, williams
@@ -44,8 +47,9 @@ METHOD = (
 class Settings:
     """How agreement is measured and tested.
 
-    `resamples`, `confidence`: of the bootstrap. `permutations`: of the paired test. `darr_gap`: points of 100 by which
-    two translations must differ for people to have told them apart. `seed`: of resamples and permutations.
+    `resamples`, `confidence`: of the bootstrap; clusters are cut at 1 - `confidence`. `permutations`: of the tests and
+    of soft pairwise accuracy. `darr_gap`: points of 100 by which two translations must differ for people to have told
+    them apart. `seed`: of resamples and permutations.
     """
 
     resamples: AtLeastOne
@@ -59,16 +63,19 @@ class Settings:
 class Findings:
     """Tables of the benchmark.
 
-    `agreement`: the columns of AGREEMENT. `differences`: a row for each comparison (see `compare`). `left_out` and
-    `systems_left_out`: what the averages of segments and of systems leave out: corpus, aspect, language pair and
-    reason. `years`: corpus -> year of the WMT campaign, None if there is none.
+    `agreement`: the columns of AGREEMENT. `differences`: a row for each comparison (see `compare`). `clusters`: the
+    columns of CLUSTERS. `left_out` and `systems_left_out`: what the averages of segments and of systems leave out:
+    corpus, aspect, language pair and reason. `years`: corpus -> year of the WMT campaign, None if there is none.
+    `system_ratings`: the corpora with people's scores of whole systems.
     """
 
     agreement: pandas.DataFrame
     differences: pandas.DataFrame
+    clusters: pandas.DataFrame
     left_out: pandas.DataFrame
     systems_left_out: pandas.DataFrame
     years: dict[str, int | None]
+    system_ratings: list[str]
 
 
 def benchmark(
@@ -81,11 +88,19 @@ def benchmark(
     groups = group_rows(rows, scores, system_scores)
     measured = measure(groups, settings.resamples, settings.darr_gap, settings.seed)
     return Findings(
-        agreement=agreement_table(measured, settings.confidence),
+        agreement=pandas.concat(
+            [
+                agreement_table(measured, settings.confidence),
+                measure_details(groups, settings.permutations, settings.seed),
+            ],
+            ignore_index=True,
+        ),
         differences=compare(groups, measured, settings),
+        clusters=cluster(groups, settings.permutations, settings.confidence, settings.seed),
         left_out=_reasons((group, left_out(group)) for group in groups),
         systems_left_out=_reasons((group, systems_left_out(group)) for group in groups if group.systems is not None),
         years={group.corpus: group.year for group in groups},
+        system_ratings=sorted({row["corpus"] for row in rows if row.get("system_ratings")}),
     )
 
 

@@ -17,7 +17,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.models import load_config, load_tokenizer, locate
 from pipeline.core.modules import code_fingerprint
 from pipeline.core.params import AtLeastOne, params
-from pipeline.core.records import AGREEMENT, PREDICTIONS, PUBLISHED, RATINGS, SYSTEM_PREDICTIONS, TRAINED
+from pipeline.core.records import AGREEMENT, CLUSTERS, PREDICTIONS, PUBLISHED, RATINGS, SYSTEM_PREDICTIONS, TRAINED
 from pipeline.core.shards import list_shards, read_rows, shard_name, table_of, write_shard
 from pipeline.core.work import Job, run_job, write_json
 from pipeline.evaluate import metrics as baselines
@@ -71,6 +71,7 @@ def evaluate(
     scores = pandas.concat([scores, published_scores(rows)])
     found = benchmark(rows, scores, system_scores, params)
     write_shard(out / "agreement" / shard_name(0), table_of(found.agreement.to_dict("records"), AGREEMENT))
+    write_shard(out / "clusters" / shard_name(0), table_of(found.clusters.to_dict("records"), CLUSTERS))
     write_json(out / "significance.json", as_records(found.differences))
     signatures = {name: metric.signature(settings_of(metric, settled)) for name, metric in contenders.items()}
     came_along = [name for name in scores["metric"].unique() if name.startswith(PUBLISHED)]
@@ -80,7 +81,7 @@ def evaluate(
 
 def _clear(out: Path) -> None:
     """Remove earlier results: they must not stand beside new predictions if this run is killed."""
-    for name in ("predictions", "system_predictions", "agreement"):
+    for name in ("predictions", "system_predictions", "agreement", "clusters"):
         shutil.rmtree(out / name, ignore_errors=True)
     for file in out.glob("*.json"):
         file.unlink()
@@ -152,14 +153,15 @@ def published_scores(rows: Sequence[Row]) -> pandas.DataFrame:
 def _method(params: EvaluateParams, found: Findings, signatures: dict[str, str]) -> dict[str, object]:
     """What a reader needs to repeat the numbers.
 
-    The settings, each metric's signature, the language pairs that the averages leave out, each with the reason, and the
-    WMT campaign's year of each corpus (null if there is none).
+    The settings, each metric's signature, the language pairs that the averages leave out, each with the reason, the WMT
+    campaign's year of each corpus (null if there is none) and the corpora with people's scores of whole systems.
     """
     method = {
         "settings": {name: getattr(params, name) for name in Settings.__dataclass_fields__},
         "signatures": signatures,
         "left_out": as_records(found.left_out),
         "years": found.years,
+        "system_ratings": found.system_ratings,
     }
     of_systems = as_records(found.systems_left_out)
     return method | ({"systems_left_out": of_systems} if of_systems else {})

@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas
 
-from pipeline.core.records import AVERAGE, STATISTICS, TRAINED
+from pipeline.core.records import AVERAGE, STATISTICS, SYSTEM_LEVEL, TRAINED, WITH_TIES
 from pipeline.report import figures, views
+from pipeline.report.details import cluster_table, detail_table
 from pipeline.report.gather import Gathered, Training
 from pipeline.report.samples import Histogram, places, techniques, worst
 from pipeline.report.views import Benchmark
@@ -94,6 +95,12 @@ def _benchmark(found: Gathered, benchmark: Benchmark, points: pandas.DataFrame, 
         "left_out": views.left_out(found, benchmark),
         "headline": _headline(benchmark),
         "of_systems": any(name.startswith("system_") for name in benchmark.statistics),
+        "system_ratings": benchmark.corpus in found.method.get("system_ratings", []),
+        "systems_left_out": views.left_out(found, benchmark, "systems_left_out"),
+        "systems": detail_table(benchmark, SYSTEM_LEVEL),
+        "with_ties": detail_table(benchmark, WITH_TIES),
+        "detailed": [pair_table(benchmark, name) for name in benchmark.measured(SYSTEM_LEVEL | WITH_TIES)],
+        "clusters": cluster_table(found, benchmark),
         "statistics": [STATISTICS[name] for name in benchmark.statistics],
         "gains": views.comparisons(found, benchmark, "without pre-training"),
         "rivals": views.comparisons(found, benchmark, "best baseline"),
@@ -147,7 +154,7 @@ def pair_table(benchmark: Benchmark, statistic: str) -> Row:
     ]
     return {
         "name": STATISTICS[statistic],
-        "open": statistic != "spearman",
+        "open": statistic in benchmark.statistics and statistic != "spearman",
         "columns": columns,
         "counts": counts,
         "rows": rows,

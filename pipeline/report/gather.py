@@ -18,7 +18,7 @@ from pipeline.core import runtime
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.modules import ROOT
 from pipeline.core.params import MODELS, STAGES, load_key, load_models, load_names
-from pipeline.core.records import AGREEMENT, NO_PAIR, PREDICTIONS, RATINGS
+from pipeline.core.records import AGREEMENT, CLUSTERS, NO_PAIR, PREDICTIONS, RATINGS
 from pipeline.core.shards import read_folder
 from pipeline.report.page import render
 
@@ -66,8 +66,8 @@ class Training:
 class Gathered:
     """Everything that the report shows, as far as it exists.
 
-    `agreement` has the columns of AGREEMENT, `test_rows` those of TEST_COLUMNS. `predictions` has a row for each
-    rating_id and a column for each metric, NaN if the metric has no score for the row.
+    `agreement` has the columns of AGREEMENT, `clusters` those of CLUSTERS, `test_rows` those of TEST_COLUMNS.
+    `predictions` has a row for each rating_id and a column for each metric, NaN if the metric has no score for the row.
     """
 
     profile: str
@@ -78,6 +78,7 @@ class Gathered:
     counts: list[StageCount] = field(default_factory=list)
     trainings: list[Training] = field(default_factory=list)
     agreement: pandas.DataFrame = field(default_factory=lambda: pandas.DataFrame(columns=AGREEMENT.names))
+    clusters: pandas.DataFrame = field(default_factory=lambda: pandas.DataFrame(columns=CLUSTERS.names))
     significance: list[Row] = field(default_factory=list)
     method: dict[str, Any] = field(default_factory=dict)
     test_rows: pandas.DataFrame = field(default_factory=lambda: pandas.DataFrame(columns=TEST_COLUMNS))
@@ -117,6 +118,7 @@ def gather(params_file: Path, folders: Folders) -> Gathered:
     ]
     if folders.evaluate.is_dir():
         found.agreement = read_folder(folders.evaluate / "agreement", AGREEMENT).to_pandas()
+        found.clusters = read_folder(folders.evaluate / "clusters", CLUSTERS).to_pandas()
         found.significance = _read_json(folders.evaluate / "significance.json")
         found.method = _read_json(folders.evaluate / "method.json")
         scores = read_folder(folders.evaluate / "predictions", PREDICTIONS).to_pandas()

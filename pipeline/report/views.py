@@ -5,7 +5,7 @@ exists, else about the first metric by name that was pre-trained, never about th
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pandas
 
 from pipeline.core.params import MODELS
-from pipeline.core.records import AGREEMENT, AVERAGE, STATISTICS, TRAINED, UNTRAINED
+from pipeline.core.records import AGREEMENT, AVERAGE, STATISTICS, TRAINED, UNTRAINED, headline_statistics
 from pipeline.report.gather import Gathered
 from pipeline.report.page import p_text
 from pipeline.report.published import CITATION, Published, published_table
@@ -62,9 +62,13 @@ class Benchmark:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """What was measured, in the order of STATISTICS."""
-        measured = set(self.numbers.index.get_level_values("statistic"))
-        return tuple(name for name in STATISTICS if name in measured)
+        """Columns of the headline, as far as they were measured."""
+        return tuple(headline_statistics((metric, statistic) for statistic, metric, _ in self.numbers.index))
+
+    def measured(self, statistics: Iterable[str]) -> list[str]:
+        """Those of `statistics` that have numbers."""
+        present = set(self.numbers.index.get_level_values("statistic"))
+        return [name for name in statistics if name in present]
 
     @property
     def language_pairs(self) -> tuple[str, ...]:
@@ -257,14 +261,14 @@ def _is_sample(corpus: Row) -> bool:
     return any(PurePosixPath(part["path"]).is_relative_to(SAMPLE) for part in corpus.get("parts", []))
 
 
-def left_out(found: Gathered, benchmark: Benchmark) -> list[str]:
-    """Language pairs that the averages leave out, each with the reason."""
-    return [f"{record['language_pair']} ({record['reason']})" for record in _left_out(found, benchmark)]
+def left_out(found: Gathered, benchmark: Benchmark, key: str = "left_out") -> list[str]:
+    """Language pairs that averages leave out, each with the reason; `key`: of method.json, for segments or systems."""
+    return [f"{record['language_pair']} ({record['reason']})" for record in _left_out(found, benchmark, key)]
 
 
-def _left_out(found: Gathered, benchmark: Benchmark) -> list[Row]:
+def _left_out(found: Gathered, benchmark: Benchmark, key: str = "left_out") -> list[Row]:
     wanted = (benchmark.corpus, benchmark.aspect)
-    return [record for record in found.method.get("left_out", []) if (record["corpus"], record["aspect"]) == wanted]
+    return [record for record in found.method.get(key, []) if (record["corpus"], record["aspect"]) == wanted]
 
 
 def signal_name(column: str, pivots: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ import numpy
 from scipy import stats
 
 from pipeline.statistics.correlation import Vector
-from pipeline.statistics.resampling import weighted_kendall
+from pipeline.statistics.swaps import Columns, kendall_differences
 
 MOST_UNDEFINED = 0.05
 """Share of the resamples that may leave a statistic undefined."""
@@ -103,27 +103,17 @@ def paired_permutation(pairs: Sequence[Paired], permutations: int, rng: numpy.ra
     """
     observed, permuted = 0.0, numpy.zeros(permutations)
     for pair in pairs:
-        human = numpy.tile(pair.human, 2)
-        both = numpy.concatenate([stats.rankdata(pair.first), stats.rankdata(pair.second)])
-        kept = numpy.ones((1, len(pair.human)), dtype=numpy.int64)
-        observed += float(_difference(human, both, kept)[0])
+        ranks = Columns(pair.human, stats.rankdata(pair.first), stats.rankdata(pair.second), pair.segments)
+        observed += float(kendall_differences(ranks, numpy.ones((1, len(pair.human)), dtype=numpy.int64))[0])
         _, inverse = numpy.unique(pair.segments, return_inverse=True)
         kept = rng.integers(0, 2, size=(permutations, int(inverse.max()) + 1))[:, inverse]
-        permuted += _difference(human, both, kept)
+        permuted += kendall_differences(ranks, kept)
     if not pairs or math.isnan(observed):
         return math.nan
     known = permuted[~numpy.isnan(permuted)]
     # Swapping all segments repeats the observed arrangement up to rounding, hence the small allowance.
     extreme = int((numpy.abs(known) >= abs(observed) - 1e-12).sum())
     return (extreme + 1) / (len(known) + 1)
-
-
-def _difference(human: Vector, both: Vector, kept: numpy.ndarray) -> Vector:
-    """Tau of the kept arrangement minus tau of its mirror image; rows of `both` are first's, then second's."""
-    chosen = numpy.concatenate([kept, 1 - kept], axis=1)
-    mirrored = numpy.concatenate([1 - kept, kept], axis=1)
-    difference: Vector = weighted_kendall(human, both, chosen) - weighted_kendall(human, both, mirrored)
-    return difference
 
 
 def williams(human_first: float, human_second: float, first_second: float, count: int) -> float:

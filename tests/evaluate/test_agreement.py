@@ -7,9 +7,9 @@ import numpy
 import pandas
 import pytest
 
-from pipeline.core.records import PREDICTIONS, SYSTEM_PREDICTIONS
+from pipeline.core.records import PREDICTIONS
 from pipeline.evaluate import agreement
-from pipeline.evaluate.agreement import Group, agreement_table, darr_rule, left_out, measure, systems_left_out
+from pipeline.evaluate.agreement import Group, agreement_table, darr_rule, left_out, measure
 from pipeline.evaluate.benchmark import Settings, as_records, compare
 from pipeline.statistics.tests import holm
 
@@ -285,68 +285,3 @@ def test_corpora_and_aspects_are_corrected_apart() -> None:
     found = compare(groups, measure(groups, 50, 25.0, seed=1), settings(99))
     assert found["corpus"].tolist() == ["wmt18", "wmt19"]
     assert found["p_value_holm"].tolist() == found["p_value"].tolist()
-
-
-# Four systems of three segments; people's means are 1, 2, 3 and 4, whatever the segment.
-OF_SYSTEMS = [
-    rated(10 * system + segment, "de-en", system + segment - 1.0, segment=f"s{segment}", system="abcd"[system - 1])
-    for system in (1, 2, 3, 4)
-    for segment in (0, 1, 2)
-]
-
-
-def system_table(scores: dict[str, float], pair: str = "de-en") -> pandas.DataFrame:
-    rows = [("wmt18", pair, system, "bleu", score) for system, score in scores.items()]
-    return pandas.DataFrame(rows, columns=SYSTEM_PREDICTIONS.names)
-
-
-def test_systems_are_compared_with_peoples_mean_ratings() -> None:
-    segments = {"chrf++": {row["rating_id"]: -row["score"] for row in OF_SYSTEMS}}
-    systems = system_table({"a": 1.0, "b": 3.0, "c": 2.0, "d": 4.0})
-    found = measure(agreement.group_rows(OF_SYSTEMS, as_table(segments), systems), 50, 25.0, seed=1)
-    for pair in ("de-en", "average"):
-        tau, r = one(found, "bleu", pair, "system_kendall"), one(found, "bleu", pair, "system_pearson")
-        # one of six pairs of systems is ordered the wrong way: (5 - 1) / 6; squares sum to 5, products to 4: 4 / 5
-        assert (tau.value, tau.count) == (pytest.approx(2 / 3), 4)
-        assert (r.value, r.count) == (pytest.approx(0.8), 4)
-        assert numpy.isnan(tau.resamples).all()
-        assert one(found, "chrf++", pair, "system_pearson").value == pytest.approx(-1.0)
-    assert "kendall" not in set(found[found["metric"] == "bleu"]["statistic"])
-    assert [row["low"] for row in as_rows(found, 0.9) if row["statistic"] == "system_kendall"] == pytest.approx(
-        [math.nan] * 4, nan_ok=True
-    )
-
-
-def test_without_a_metric_of_systems_there_is_no_statistic_of_systems() -> None:
-    segments = {"chrf++": {row["rating_id"]: row["score"] for row in OF_SYSTEMS}}
-    found = measure(group_rows(OF_SYSTEMS, segments), 50, 25.0, seed=1)
-    assert set(found["statistic"]) == {"kendall", "pearson", "spearman"}
-
-
-def test_two_systems_are_too_few_and_equal_ones_say_nothing() -> None:
-    none = pandas.DataFrame(columns=PREDICTIONS.names)
-    two = [row for row in OF_SYSTEMS if row["system"] in "ab"]
-    (few,) = agreement.group_rows(two, none, system_table({"a": 1.0, "b": 2.0}))
-    assert systems_left_out(few) == "fewer than 3 systems"
-    equal = [{**row, "score": 1.0} for row in OF_SYSTEMS]
-    (same,) = agreement.group_rows(equal, none, system_table({"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}))
-    assert systems_left_out(same) == "all systems have the same mean rating"
-    assert measure([few, same], 50, 25.0, seed=1).empty
-
-
-def test_an_output_that_two_systems_share_counts_for_both() -> None:
-    shared = [row for row in OF_SYSTEMS if row["system"] in "abc"]
-    shared.append(rated(99, "de-en", 7.0, segment="s3", system="a+c"))
-    (group,) = agreement.group_rows(
-        shared, as_table({"m": {row["rating_id"]: 0.0 for row in shared}}), system_table({"a": 1.0, "b": 2.0, "c": 3.0})
-    )
-    assert group.systems is not None
-    # (0 + 1 + 2 + 7) / 4, (1 + 2 + 3) / 3, (2 + 3 + 4 + 7) / 4
-    assert group.systems["human"].tolist() == [2.5, 2.0, 4.0]
-    assert list(group.systems) == ["human", "m", "bleu"]
-
-
-def test_a_metric_that_misses_a_system_does_not_take_part() -> None:
-    none = pandas.DataFrame(columns=PREDICTIONS.names)
-    (group,) = agreement.group_rows(OF_SYSTEMS, none, system_table({"a": 1.0, "b": 2.0, "c": 3.0}))
-    assert group.systems is None

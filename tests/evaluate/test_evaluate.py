@@ -13,7 +13,7 @@ from transformers import BertConfig, BertForSequenceClassification, BertTokenize
 
 from pipeline.core.errors import InputError, ModelError, ParamsError
 from pipeline.core.params import from_mapping
-from pipeline.core.records import AGREEMENT, PREDICTIONS, RATINGS
+from pipeline.core.records import AGREEMENT, CLUSTERS, PREDICTIONS, RATINGS
 from pipeline.core.shards import list_shards, read_rows, read_shard, shard_name, table_of, write_shard
 from pipeline.evaluate.evaluation import EvaluateParams, evaluate
 from pipeline.evaluate.metrics import embeddings, score_pairs
@@ -116,7 +116,10 @@ def test_writes_predictions_agreement_and_comparisons(project: Path) -> None:
     assert agreement["sentbleu", "de-en", "kendall"]["value"] == pytest.approx(kendall(human, bleu[german]), abs=1e-8)
     assert agreement["sentbleu", "de-en", "pearson"]["value"] == pytest.approx(pearson(human, bleu[german]), abs=1e-8)
     assert agreement["sentbleu", "average", "kendall"]["count"] == 40
-    assert {row["statistic"] for row in agreement.values()} == {"kendall", "pearson", "spearman", "darr"}
+    ties = {f"{name}_{averaged}" for name in ("tau23", "acc23_best") for averaged in ("pooled", "item")}
+    assert {row["statistic"] for row in agreement.values()} == {"kendall", "pearson", "spearman", "darr", *ties}
+    clusters = [row["metric"] for row in read_rows(out / "clusters", CLUSTERS) if row["statistic"] == "kendall"]
+    assert sorted(clusters) == sorted(metrics)
 
     compared = json.loads((out / "significance.json").read_text())
     assert [(record["metric"], record["role"]) for record in compared] == [

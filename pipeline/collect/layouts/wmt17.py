@@ -4,8 +4,12 @@ The metrics task's package is read as published (its texts lie in an inner archi
 files. SYSTEM `a+b` means that several systems wrote the same text, which was rated once. It makes one row here, as in
 the task's own count of 560 rows a pair; the original BLEURT code makes a row for each system. Raw scores are null: WMT
 published them by segment, not by system, and DARR, which needs them, is not used for 2017.
+
+People's scores of whole systems come from `DA-syslevel.csv` (LP HUMAN SYSTEM) if it lies there. They rest on more
+judgements than those of the rated segments.
 """
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 
@@ -40,6 +44,7 @@ def load(corpus: Corpus) -> Loaded:
         place = corpus.parts[0].path
         raise InputError("holds no DA-seglevel.csv; put wmt17-metrics-task-package.tgz there", file=place)
     texts: dict[str, PairTexts | None] = {}
+    of_systems = _system_ratings(index.find("DA-syslevel.csv"))
     loaded = Loaded([], Counter())
     for line, (pair, data, system, segment, human) in read_columns(file, ("LP", "DATA", "SYSTEM", "SID", "HUMAN")):
         if data != TEST_SET:
@@ -54,9 +59,22 @@ def load(corpus: Corpus) -> Loaded:
             if isinstance(made, str):
                 loaded.dropped[made] += 1
             else:
-                loaded.ratings.append(made)
+                known = [(name, of_systems.get((pair, name))) for name in system.split("+")]
+                ratings = tuple((name, score) for name, score in known if score is not None)
+                loaded.ratings.append(dataclasses.replace(made, system_ratings=ratings))
     check_texts(loaded, "wmt17-metrics-task-package.tgz", corpus)
     return loaded
+
+
+def _system_ratings(file: Path | None) -> dict[tuple[str, str], float]:
+    """(language pair, system) -> people's score of the system; nothing without a file."""
+    found: dict[tuple[str, str], float] = {}
+    if file is not None:
+        for line, (pair, human, system) in read_columns(file, ("LP", "HUMAN", "SYSTEM")):
+            if (pair, system) in found:
+                raise InputError("names a system twice", file=file, line=line, value=f"{pair} {system}")
+            found[pair, system] = number(human, "HUMAN", file, line)
+    return found
 
 
 def _rating(

@@ -5,8 +5,9 @@
   bleurt benchmark --ratings data/collect
 
 The pipeline's own evaluation: Kendall, Pearson, Spearman and DARR by language pair and on average, with bootstrap
-intervals, beside the baselines, and paired tests against the best of them, corrected by Holm for their number. A
-baseline that scores whole systems, such as bleu, adds the correlation with people's mean ratings of the systems.
+intervals, beside the baselines, and paired tests against the best of them, corrected by Holm for their number. Tables
+of their own show agreement on segments with ties, clusters of significance, and, if the ratings name systems, agreement
+on systems (docs/pipeline.md explains each). A baseline that scores whole systems, such as bleu, joins the latter.
 Ratings are a CSV, TSV, JSONL or Parquet file (or a folder of these) with the columns reference, candidate and score, as
 the layout `own` reads them, or a folder that the stage collect wrote, whose rows of --split are taken. Texts are read
 as `collect` reads them (character references undone unless --character_references kept, rows with more words than
@@ -25,7 +26,17 @@ from typing import Any
 
 from pipeline.core.errors import ParamsError
 from pipeline.core.params import from_mapping, load_key
-from pipeline.core.records import AVERAGE, PREDICTIONS, STATISTICS, SYSTEM_PREDICTIONS, TRAINED
+from pipeline.core.records import (
+    AVERAGE,
+    HEADLINE,
+    PREDICTIONS,
+    STATISTICS,
+    SYSTEM_LEVEL,
+    SYSTEM_PREDICTIONS,
+    TRAINED,
+    WITH_TIES,
+    headline_statistics,
+)
 from pipeline.evaluate.benchmark import Findings, Settings, as_records, benchmark
 from pipeline.evaluate.metrics import Level, Metric, known_metrics, settings_of
 from pipeline.evaluate.predictions import predict_rows
@@ -113,6 +124,7 @@ def as_json(found: Findings, settings: Row, signatures: dict[str, str]) -> Row:
     return {
         "agreement": as_records(found.agreement),
         "significance": as_records(found.differences),
+        "clusters": as_records(found.clusters),
         "left_out": list(_left_out(found)),
         "settings": settings,
         "signatures": signatures,
@@ -140,18 +152,20 @@ def render(found: Findings, settings: Settings, signatures: dict[str, str], form
 
 
 def _tables(found: Findings, confidence: str) -> Iterator[tuple[str, Any]]:
-    """Title and table of every corpus and aspect: averages, each statistic by language pair, differences."""
+    """Title and table of every corpus and aspect: the headline's averages, each by language pair, then the details."""
     for (corpus, aspect), cells in found.agreement.groupby(["corpus", "aspect"], sort=False):
         averages = cells[cells["language_pair"] == AVERAGE]
         order = _order(averages)
         rated = averages[(averages["metric"] == order[0]) & (averages["statistic"] == "kendall")]["count"].sum()
         title = f"{corpus}, {aspect}: agreement with people x 100, {rated:,} rated segments ({confidence})"
         named = averages.assign(text=[_cell(row, interval=True) for row in averages.to_dict("records")])
-        yield title, _wide(named, order, "statistic", STATISTICS)
+        present = named[["metric", "statistic"]].itertuples(index=False)
+        first = {name: STATISTICS[name] for name in headline_statistics(present)}
+        yield title, _wide(named, order, "statistic", first)
         by_pair = cells[cells["language_pair"] != AVERAGE]
         by_pair = by_pair.assign(text=[_cell(row, interval=False) for row in by_pair.to_dict("records")])
         pairs = {pair: pair for pair in sorted(by_pair["language_pair"].unique())}
-        for statistic, heading in STATISTICS.items() if len(pairs) > 1 else ():
+        for statistic, heading in first.items() if len(pairs) > 1 else ():
             of_one = by_pair[by_pair["statistic"] == statistic]
             if len(of_one):
                 yield f"{heading} x 100 by language pair", _wide(of_one, order, "language_pair", pairs)
@@ -159,6 +173,16 @@ def _tables(found: Findings, confidence: str) -> Iterator[tuple[str, Any]]:
         yield (
             "differences of the average, paired permutation test",
             _differences(mine[(mine["corpus"] == corpus) & (mine["aspect"] == aspect)]),
+        )
+        yield "agreement on systems x 100, no interval", _wide(named, order, "statistic", SYSTEM_LEVEL)
+        yield (
+            "segments with ties x 100 (acc23*: best tie threshold), no interval",
+            _wide(named, order, "statistic", WITH_TIES),
+        )
+        ranked = found.clusters
+        yield (
+            "clusters of metrics, best first (PERM-BOTH)",
+            _clusters(ranked[(ranked["corpus"] == corpus) & (ranked["aspect"] == aspect)], order),
         )
 
 
@@ -187,10 +211,16 @@ def _cell(row: Row, *, interval: bool) -> str:
 
 
 def _wide(cells: Any, order: list[str], column: str, headings: dict[str, str]) -> Any:
-    """A row for each metric, a column for each of `headings` with values; a missing value is empty."""
-    wide = cells.pivot(index="metric", columns=column, values="text")
+    """A row for each metric with values, a column for each of `headings` with values; a missing value is empty."""
+    wide = cells[cells[column].isin(headings)].pivot(index="metric", columns=column, values="text")
     present = {name: heading for name, heading in headings.items() if name in wide}
-    return wide.reindex(order)[list(present)].rename(columns=present).fillna("").reset_index()
+    ordered = [metric for metric in order if metric in wide.index]
+    return wide.loc[ordered, list(present)].rename(columns=present).fillna("").reset_index()
+
+
+def _clusters(ranked: Any, order: list[str]) -> Any:
+    """A row for each metric: the number of its cluster by each correlation."""
+    return _wide(ranked.assign(text=ranked["cluster"].astype(str)), order, "statistic", HEADLINE)
 
 
 def _differences(found: Any) -> Any:

@@ -84,6 +84,33 @@ def test_a_segment_without_a_reference_is_dropped(flat: Path, write: Write, corp
     assert (len(loaded.ratings), loaded.dropped["no reference"]) == (1, 3)
 
 
+def test_scores_of_systems_come_along_where_they_are(flat: Path, write: Write, corpus: Make) -> None:
+    assert {rating.system_ratings for rating in load(corpus("wmt17", flat)).ratings} == {()}
+    write(flat / "DA-syslevel.csv", "LP HUMAN SYSTEM\nde-en 0.5 x.1\nde-en -0.25 y.2\nfi-en 9 gone.3\n")
+    ratings = load(corpus("wmt17", flat)).ratings
+    assert [rating.system_ratings for rating in ratings] == [
+        (("x.1", 0.5),),
+        (("y.2", -0.25), ("x.1", 0.5)),
+        (("x.1", 0.5),),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("LP HUMAN\nde-en 0.5\n", r"DA-syslevel\.csv, line 1: the column is missing: 'SYSTEM'\."),
+        ("LP HUMAN SYSTEM\nde-en high x.1\n", r"DA-syslevel\.csv, line 2: HUMAN is not a number: 'high'\."),
+        ("LP HUMAN SYSTEM\nde-en 1 x.1\nde-en 2 x.1\n", r"line 3: names a system twice: 'de-en x\.1'\."),
+    ],
+)
+def test_malformed_scores_of_systems_are_refused(
+    flat: Path, write: Write, corpus: Make, text: str, message: str
+) -> None:
+    write(flat / "DA-syslevel.csv", text)
+    with pytest.raises(InputError, match=message):
+        load(corpus("wmt17", flat))
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -130,3 +157,6 @@ def test_the_published_data(real_data: Path, corpus: Make) -> None:
     assert loaded.dropped == {"language pair not chosen": 1120}
     assert sum("+" in (rating.system or "") for rating in loaded.ratings) == 127
     assert all(rating.source for rating in loaded.ratings)
+    systems = {(rating.language_pair, *one) for rating in loaded.ratings for one in rating.system_ratings}
+    assert len(systems) == 65 and ("cs-en", "online-B.0", 0.068) in systems
+    assert all(len(rating.system_ratings) == len((rating.system or "").split("+")) for rating in loaded.ratings)

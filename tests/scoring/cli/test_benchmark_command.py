@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import pandas
 import pytest
 from scipy import stats
 from tiny_filler import save_tiny_filler
 
 from pipeline.core.params import load_key
-from pipeline.core.records import AGREEMENT, RATINGS
+from pipeline.core.records import AGREEMENT, CLUSTERS, RATINGS
 from pipeline.core.shards import read_rows, shard_name, table_of, write_shard
+from pipeline.evaluate.benchmark import as_records
 from pipeline.evaluate.evaluation import EvaluateParams, evaluate
 from pipeline.evaluate.metrics.embeddings import layer_kendalls
 from pipeline.scoring import ratings
@@ -95,11 +97,14 @@ def test_the_numbers_are_those_of_the_stage_evaluate(
         resamples=30, confidence=0.95, permutations=20, darr_gap=25.0, seed=1,
     )  # fmt: skip
     evaluate(params, {}, ["all"], collected, tmp_path / "finetune", tmp_path / "out")
-    expected = list(read_rows(tmp_path / "out" / "agreement", AGREEMENT))
+    expected = as_records(pandas.DataFrame(read_rows(tmp_path / "out" / "agreement", AGREEMENT)))
     capsys.readouterr()
     assert benchmark(collected, tmp_path / "finetune" / "all", "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["agreement"] == expected and len(expected) == 3 * 3 * 4  # metrics, pairs and average, statistics
+    assert found["agreement"] == expected
+    assert len(expected) == 3 * 3 * (4 + 4)  # metrics, pairs and average, statistics of the headline and of ties
+    clusters = list(read_rows(tmp_path / "out" / "clusters", CLUSTERS))
+    assert [{**row, "p_values": dict(row["p_values"])} for row in clusters] == found["clusters"]
     assert found["significance"] == json.loads((tmp_path / "out" / "significance.json").read_text())
     assert found["signatures"]["bleurt/all"].endswith(
         "|max_tokens:64|references:max|long:cut|character_references:as_collected|edges:none"
@@ -171,7 +176,27 @@ def test_a_baseline_of_systems_adds_columns_for_all_metrics(
     bleu = next(line for line in lines if line.startswith("bleu "))
     assert len(bleu.split()) == 3  # two statistics of systems, none of segments
     assert main(arguments) == 0
-    assert "System" not in capsys.readouterr().out
+    _, headline, *details = capsys.readouterr().out.split("\n\n")
+    assert "System" not in headline
+    assert "agreement on systems x 100, no interval" in details
+
+
+def test_details_have_tables_of_their_own(
+    collected: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark(collected, checkpoint)
+    blocks = capsys.readouterr().out.split("\n\n")
+    tied = blocks[blocks.index("segments with ties x 100 (acc23*: best tie threshold), no interval") + 1]
+    assert "acc23*, by item" in tied and "by system" not in tied  # the ratings name no system
+    ranked = blocks[blocks.index("clusters of metrics, best first (PERM-BOTH)") + 1]
+    assert ranked.split()[:5] == ["metric", "Kendall", "τ-b", "Pearson", "r"]
+    assert not any(block.startswith("agreement on systems") for block in blocks)
+    benchmark(collected, checkpoint, "--format", "json")
+    found = json.loads(capsys.readouterr().out)["clusters"]
+    metrics = ["sentbleu", "ter", f"bleurt/{checkpoint.name}"]
+    for statistic in ("kendall", "pearson"):
+        assert sorted(row["metric"] for row in found if row["statistic"] == statistic) == sorted(metrics)
+    assert {row["cluster"] for row in found} <= {1, 2, 3}
 
 
 def test_texts_are_limited_as_collect_limits_them(
