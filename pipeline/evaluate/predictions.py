@@ -80,8 +80,10 @@ def score_metric(index: int, inputs: Sequence[Path], params: ScoringParams) -> O
 
 def trained(name: str, folder: Path, max_tokens: int) -> Metric:
     """The checkpoint in `folder` as a metric; pairs are cut to `max_tokens`."""
-    labels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label", {})
-    outputs = tuple(labels[number] for number in sorted(labels, key=int))
+    from pipeline.core.models import load_config  # loads torch, which other users of this module do not need
+
+    labels = load_config(folder).id2label
+    outputs = tuple(str(labels[number]) for number in sorted(labels))
     return Metric(
         name,
         Reads.REFERENCE | Reads.CANDIDATE,
@@ -93,7 +95,7 @@ def trained(name: str, folder: Path, max_tokens: int) -> Metric:
 
 
 def _by_checkpoint(folder: Path, max_tokens: int, texts: Texts, settings: None, batch_tokens: int) -> numpy.ndarray:
-    from pipeline.metric.prediction import predict  # loads torch, which other users of this module do not need
+    from pipeline.metric.prediction import predict
 
     return predict(folder, texts.reference, texts.candidates, max_tokens, batch_tokens)
 

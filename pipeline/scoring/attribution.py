@@ -87,7 +87,7 @@ def attribute(
         raise ParamsError(f"the tokenizer has no {baseline.value} token, so it cannot be the baseline.")
     encoded = tokenizer(reference, candidate, truncation=False, verbose=False, return_offsets_mapping=True)
     sides = encoded.sequence_ids(0)
-    kept = kept_tokens(sides, max_tokens) if len(sides) > max_tokens else list(range(len(sides)))
+    kept = kept_tokens(sides, max_tokens, tokenizer) if len(sides) > max_tokens else list(range(len(sides)))
     words = numpy.array([sides[place] is not None for place in kept])
     device = next(model.parameters()).device
     names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded]

@@ -126,13 +126,17 @@ def cut_chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def prepare(pairs: Sequence[Pair], tokenizer: Any, max_tokens: int, long: Long) -> Chunk:
-    """`pairs` in tokens for a model that reads `max_tokens`, special tokens included."""
+def prepare(
+    pairs: Sequence[Pair], tokenizer: Any, max_tokens: int, long: Long, read: Callable[[str], str] = clean
+) -> Chunk:
+    """`pairs` in tokens for a model that reads `max_tokens`, special tokens included; `read`: text -> what it reads."""
     numbers: dict[tuple[str, str], int] = {}
     wanted: list[tuple[Edge | None, tuple[int, ...]]] = []
     for pair in pairs:
         references, candidate = used_references([clean(text) for text in pair.references]), clean(pair.candidate)
         flag = edge(references, candidate, clean(pair.source) if pair.source is not None else None)
+        if read is not clean:
+            references, candidate = used_references([read(text) for text in pair.references]), read(pair.candidate)
         wanted.append((flag, tuple(numbers.setdefault((text, candidate), len(numbers)) for text in references)))
     texts = list(numbers)
     encoded = _encode(tokenizer, texts, max_tokens)

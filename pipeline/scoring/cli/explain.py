@@ -144,10 +144,10 @@ def _panel(
 ) -> "Panel":
     from pipeline.scoring.attribution import attribute
     from pipeline.scoring.coloured_text import Panel
-    from pipeline.scoring.unusual_texts import clean, used_references
+    from pipeline.scoring.unusual_texts import used_references
 
-    candidate = clean(segment.candidates[0])
-    references = used_references([clean(text) for text in segment.references])
+    candidate = scorer.read(segment.candidates[0])
+    references = used_references([scorer.read(text) for text in segment.references])
     against = scorer.score(list(references), [candidate] * len(references))
     best = max(range(len(references)), key=against.__getitem__)
     pair = references[best], candidate
