@@ -56,6 +56,10 @@ class Foreign(ABC):
     def check(self) -> None:  # noqa: B027, most have nothing to check
         """A ModelError if a file is missing."""
 
+    def scores(self) -> bool:
+        """Whether it has a last layer; a warmed-up BERT has none."""
+        return True
+
     @abstractmethod
     def config(self) -> Any:
         """Its configuration, as transformers' class."""
@@ -121,6 +125,10 @@ class Original(Foreign):
         self._bundle()
         self._vocabulary()
 
+    def scores(self) -> bool:
+        """Whether it has a last layer."""
+        return "dense/kernel" in self._bundle().variables
+
     def config(self) -> Any:
         """BertConfig, or RemBertConfig if the embeddings have another width than the layers."""
         file = self.folder / str(self.settings.get("bert_config_file") or "bert_config.json")
@@ -137,6 +145,8 @@ class Original(Foreign):
         """All variables of encoder, pooler and last layer; a ModelError if one is unknown, cut or damaged."""
         bundle = self._bundle()
         prefix = _prefix(self.config())
+        if prefix == "bert" and any(MAPPING in name for name in bundle.variables):
+            raise ModelError(f"{self.folder}: the weights have factorised embeddings, but its config no embedding_size.")
         found = {}
         for name in bundle.variables:
             target = _target(name, prefix)
