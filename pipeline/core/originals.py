@@ -95,9 +95,16 @@ def tokenizer_in(folder: Path) -> Any | None:
 
 
 def pair_tokens(config: Any) -> int | None:
-    """How many tokens of a pair the checkpoint of `config` reads by default, if it says so."""
+    """How many tokens of a pair the checkpoint of `config` reads by default, if it says so.
+
+    A sequence classifier of BERT whose output was never named is a conversion that others made; it reads all it can.
+    """
     settings = getattr(config, SETTINGS, None)
-    return int(settings["max_tokens"]) if settings else None
+    if settings:
+        return int(settings["max_tokens"])
+    if config.architectures == ["BertForSequenceClassification"] and config.id2label == {0: "LABEL_0"}:
+        return int(config.max_position_embeddings)
+    return None
 
 
 def reads_as_given(config: Any) -> bool:
@@ -146,14 +153,16 @@ class Original(Foreign):
         bundle = self._bundle()
         prefix = _prefix(self.config())
         if prefix == "bert" and any(MAPPING in name for name in bundle.variables):
-            raise ModelError(f"{self.folder}: the weights have factorised embeddings, but its config no embedding_size.")
+            raise ModelError(
+                f"{self.folder}: the weights have factorised embeddings, but its config no embedding_size."
+            )
         found = {}
         for name in bundle.variables:
             target = _target(name, prefix)
             if target is not None:
                 array = torch.tensor(bundle.read(name), dtype=torch.float32)
                 found[target] = array.T.contiguous() if name.endswith("/kernel") else array
-            elif name.startswith("dense_") and not name.rpartition("/")[2] in OPTIMISER:
+            elif name.startswith("dense_") and name.rpartition("/")[2] not in OPTIMISER:
                 raise ModelError(f"{self.folder}: has hidden layers behind the encoder ({name}), which are not read.")
         if not found:
             raise ModelError(f"{self.folder}: its TensorFlow checkpoint holds no variable of BERT.")
@@ -193,7 +202,9 @@ class Conversion(Foreign):
     def config(self) -> Any:
         """BertConfig or RemBertConfig with the activation of config.json, which may differ from the original's."""
         values = _json(self.folder / "config.json")
-        kept = {name: values[name] for name in (*SHAPE, *RATES, "layer_norm_eps", "id2label", "label2id") if name in values}
+        kept = {
+            name: values[name] for name in (*SHAPE, *RATES, "layer_norm_eps", "id2label", "label2id") if name in values
+        }
         width = values.get("embedding_size")
         return _config(kept, width, values.get("hidden_act", "gelu"), values.get("max_position_embeddings", 512))
 
@@ -222,7 +233,9 @@ class Conversion(Foreign):
             names = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
             tokens = {name: settings.get(name) or f"[{name[:-6].upper()}]" for name in names}
             file = str(self.folder / "tokenizer.json")
-            return PreTrainedTokenizerFast(tokenizer_file=file, model_max_length=longest, **tokens, **{CUT: "candidate"})
+            return PreTrainedTokenizerFast(
+                tokenizer_file=file, model_max_length=longest, **tokens, **{CUT: "candidate"}
+            )
         if not (self.folder / "vocab.txt").is_file():
             raise ModelError(f"{self.folder}: holds no tokenizer.")
         return _word_pieces(self.folder / "vocab.txt", settings.get("do_lower_case"), longest)

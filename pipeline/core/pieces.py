@@ -145,9 +145,9 @@ class SentencePieces(PreTrainedTokenizer):  # type: ignore[misc]
     def _offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each piece stands in `text`, without the space before it."""
         found = []
-        for piece in self.pieces.encode(text, out_type="immutable_proto").pieces:
-            space = len(piece.surface) - len(piece.surface.lstrip())
-            found.append((min(piece.begin + space, piece.end), piece.end))
+        for start, end in self.pieces.EncodeAsOffsetMapping(text)["offsets"]:
+            surface = text[start:end]
+            found.append((end - len(surface.lstrip()), end))
         return found
 
     def _tokenize(self, text: str, **_: Any) -> list[str]:

@@ -65,7 +65,9 @@ class TensorBundle:
         except _Damaged as error:
             raise ModelError(f"{self._index}: is no whole index of a TensorFlow checkpoint ({error}).") from error
         except (IndexError, struct.error, ValueError, TypeError, KeyError) as error:
-            raise ModelError(f"{self._index}: is no whole index of a TensorFlow checkpoint (cut or damaged).") from error
+            raise ModelError(
+                f"{self._index}: is no whole index of a TensorFlow checkpoint (cut or damaged)."
+            ) from error
 
     def _take(self, name: str, fields: Fields) -> None:
         if not name:

@@ -97,7 +97,12 @@ def _named(config: Any, outputs: Sequence[str]) -> Any:
 
 def _set_dropout(config: Any, dropout: float) -> None:
     """Every dropout rate of `config`, and of the encoder inside it, becomes `dropout`."""
-    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "classifier_dropout_prob"):
+    for name in (
+        "hidden_dropout_prob",
+        "attention_probs_dropout_prob",
+        "classifier_dropout",
+        "classifier_dropout_prob",
+    ):
         if hasattr(config, name):
             setattr(config, name, dropout)
         if isinstance(config, AlignmentConfig) and name in config.encoder:

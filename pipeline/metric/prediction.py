@@ -20,8 +20,8 @@ from transformers import PreTrainedModel
 
 from pipeline.core.batches import token_batches
 from pipeline.core.errors import ParamsError
-from pipeline.core.originals import pair_tokens
 from pipeline.core.models import check_max_tokens, load_tokenizer, usable_tokens
+from pipeline.core.originals import pair_tokens
 from pipeline.metric.checkpoint import head_of, load_metric
 from pipeline.metric.pairs import EncodedPairs, encode_pairs
 

@@ -129,7 +129,15 @@ def checkpoint_signature(folder: Path, max_tokens: int) -> str:
     outputs = "+".join(str(name) for name in config.id2label.values())
     precision = runtime.precision()
     found = Signature(
-        checkpoint_hash(folder), outputs, package_version(), precision, max_tokens, "max", "cut", NO_EDGES, activation(config)
+        checkpoint_hash(folder),
+        outputs,
+        package_version(),
+        precision,
+        max_tokens,
+        "max",
+        "cut",
+        NO_EDGES,
+        activation(config),
     )
     return str(found)
 

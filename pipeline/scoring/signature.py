@@ -72,7 +72,9 @@ def checkpoint_hash(folder: Path) -> str:
 def activation(config: Any) -> str:
     """The activation of the layers of the model with `config`, by transformers' name."""
     encoder = getattr(config, "encoder", None) or {}
-    return str(encoder.get("hidden_act") or getattr(config, "hidden_act", None) or getattr(config, "activation", "other"))
+    return str(
+        encoder.get("hidden_act") or getattr(config, "hidden_act", None) or getattr(config, "activation", "other")
+    )
 
 
 def package_version() -> str:
