@@ -37,6 +37,8 @@ SETTINGS = "original_bleurt"
 CUT = "cut_of_equal_sides"
 """The setting of a tokenizer that says which of two sides of one length loses its end first."""
 
+CUT_SETTING = {CUT: "candidate"}
+
 ACTIVATIONS = {"gelu": "gelu_pytorch_tanh", "relu": "relu", "tanh": "tanh", "linear": "linear"}
 """The original's names of activations -> transformers'."""
 
@@ -76,7 +78,7 @@ class Foreign(ABC):
 def found_in(folder: Path) -> Foreign | None:
     """The checkpoint in `folder` if it is another BLEURT's, else None; nothing but names and config.json is read."""
     if any(folder.glob("*.safetensors")):
-        return Conversion(folder) if _json(folder / "config.json", {}).get("model_type") == "bleurt" else None
+        return Conversion(folder) if _read(folder / "config.json").get("model_type") == "bleurt" else None
     if (folder / "bleurt_config.json").is_file() or (folder / "bert_config.json").is_file() or _indexes(folder):
         return Original(folder)
     return None
@@ -87,7 +89,7 @@ def tokenizer_in(folder: Path) -> Any | None:
     foreign = found_in(folder)
     if foreign is not None:
         return foreign.tokenizer()
-    if _json(folder / "tokenizer_config.json", {}).get("tokenizer_class") != "SentencePieces":
+    if _read(folder / "tokenizer_config.json").get("tokenizer_class") != "SentencePieces":
         return None
     from pipeline.core.pieces import SentencePieces
 
@@ -170,10 +172,12 @@ class Original(Foreign):
 
     def tokenizer(self) -> Any:
         """SentencePiece if bleurt_config.json names a model of it, else WordPiece."""
+        from pipeline.core.pieces import sentence_pieces, word_pieces
+
         file, pieces = self._vocabulary()
         if pieces:
-            return _sentence_pieces(file, self._max_tokens())
-        return _word_pieces(file, self.settings.get("do_lower_case"), self._max_tokens())
+            return sentence_pieces(file, self._max_tokens(), **CUT_SETTING)
+        return word_pieces(file, self.settings.get("do_lower_case"), self._max_tokens(), **CUT_SETTING)
 
     def _max_tokens(self) -> int:
         return int(self.settings.get("max_seq_length") or self.shape.get("max_position_embeddings") or 0)
@@ -224,21 +228,21 @@ class Conversion(Foreign):
         """SentencePiece if a model of it is there, else tokenizer.json, else WordPiece."""
         from transformers import PreTrainedTokenizerFast
 
+        from pipeline.core.pieces import sentence_pieces, word_pieces
+
         longest = int(self.config().max_position_embeddings)
         models = [self.folder / name for name in ("spm.model", "sent_piece.model") if (self.folder / name).is_file()]
         if models:
-            return _sentence_pieces(models[0], longest)
+            return sentence_pieces(models[0], longest, **CUT_SETTING)
         settings = _json(self.folder / "tokenizer_config.json", {})
         if (self.folder / "tokenizer.json").is_file():
             names = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
             tokens = {name: settings.get(name) or f"[{name[:-6].upper()}]" for name in names}
             file = str(self.folder / "tokenizer.json")
-            return PreTrainedTokenizerFast(
-                tokenizer_file=file, model_max_length=longest, **tokens, **{CUT: "candidate"}
-            )
+            return PreTrainedTokenizerFast(tokenizer_file=file, model_max_length=longest, **tokens, **CUT_SETTING)
         if not (self.folder / "vocab.txt").is_file():
             raise ModelError(f"{self.folder}: holds no tokenizer.")
-        return _word_pieces(self.folder / "vocab.txt", settings.get("do_lower_case"), longest)
+        return word_pieces(self.folder / "vocab.txt", settings.get("do_lower_case"), longest, **CUT_SETTING)
 
 
 def _config(values: dict[str, Any], width: Any, activation: str, max_tokens: int) -> Any:
@@ -288,32 +292,12 @@ def _indexes(folder: Path) -> list[Path]:
     return [saved] if saved.is_file() else sorted(folder.glob("*.index"))
 
 
-def _word_pieces(file: Path, lower_case: bool | None, longest: int) -> Any:
-    """`lower_case`: None if nothing says it; then a vocabulary without capital letters is one of lower case."""
-    from pipeline.core.pieces import CLS, SEP, UNKNOWN, word_pieces
-
+def _read(file: Path) -> dict[str, Any]:
+    """The object in `file`; nothing if there is none, which whoever needs the file will say."""
     try:
-        pieces = [line.strip() for line in file.read_text(encoding="utf-8").split("\n")]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{file}: is not text in UTF-8.") from error
-    lost = [token for token in (CLS, SEP, UNKNOWN) if token not in pieces]
-    if lost:
-        raise ModelError(f"{file}: lacks {lost[0]}.")
-    if lower_case is None:
-        lower_case = not any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
-    return word_pieces(file, lower_case, longest, **{CUT: "candidate"})
-
-
-def _sentence_pieces(file: Path, longest: int) -> Any:
-    from pipeline.core.pieces import CLS, SEP, SentencePieces
-
-    try:
-        tokenizer = SentencePieces(str(file), model_max_length=longest, **{CUT: "candidate"})
-    except (OSError, RuntimeError) as error:
-        raise ModelError(f"{file}: is no SentencePiece model.") from error
-    if tokenizer.cls_token is None or tokenizer.sep_token is None:
-        raise ModelError(f"{file}: lacks the piece {CLS} or {SEP}.")
-    return tokenizer
+        return _json(file, {})
+    except ModelError:
+        return {}
 
 
 def _json(file: Path, default: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -11,19 +11,21 @@ SentencePiece is the library itself: its pieces are looked up one by one, and [C
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sentencepiece import SentencePieceProcessor
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
 from transformers import BatchEncoding, PreTrainedTokenizer, PreTrainedTokenizerFast
 
+from pipeline.core.errors import ModelError
+
 LONGEST_WORD = 200
 """Characters of a word; a longer one is unknown."""
 
 CLS, SEP, MASK, PAD, UNKNOWN = "[CLS]", "[SEP]", "[MASK]", "[PAD]", "[UNK]"
 
-MODEL_INPUTS = ["input_ids", "token_type_ids", "attention_mask"]
+MODEL_INPUTS = ("input_ids", "token_type_ids", "attention_mask")
 
 REMOVED = r"[\x{0}\x{FFFD}\p{Cf}[\p{Cc}&&[^\t\n\r]]]"
 PUNCTUATION = r"[\p{P}\x21-\x2F\x3A-\x40\x5B-\x60\x7B-\x7E]"
@@ -37,15 +39,23 @@ WORD_START = "\u2581"
 """What SentencePiece writes for the space before a word."""
 
 
-def word_pieces(vocabulary: Path, lower_case: bool, longest: int, **settings: str) -> PreTrainedTokenizerFast:
-    """WordPiece with the pieces of the file `vocabulary`, one a line; `longest`: tokens that the model reads.
+def word_pieces(file: Path, lower_case: bool | None, longest: int, **settings: str) -> PreTrainedTokenizerFast:
+    """WordPiece with the pieces of `file`, one a line; `longest`: tokens that the model reads.
 
-    `settings` are saved with it.
+    `lower_case`: None if nothing says it; then a vocabulary without capital letters is one of lower case. `settings` are
+    saved with it. A file that lacks a special token, or is no text, is a ModelError.
     """
     ids: dict[str, int] = {}
-    with vocabulary.open(encoding="utf-8", newline="\n") as lines:
-        for line in lines:
+    try:
+        for line in file.read_text(encoding="utf-8").removesuffix("\n").split("\n"):
             ids.setdefault(line.strip(), len(ids))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{file}: is not text in UTF-8.") from error
+    lost = [token for token in (CLS, SEP, UNKNOWN) if token not in ids]
+    if lost:
+        raise ModelError(f"{file}: lacks {lost[0]}.")
+    if lower_case is None:
+        lower_case = not any(piece != piece.lower() for piece in ids if not piece.startswith("["))
     tokenizer = Tokenizer(WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
     steps = [normalizers.Replace(Regex(REMOVED), "")]
     if lower_case:
@@ -58,8 +68,19 @@ def word_pieces(vocabulary: Path, lower_case: bool, longest: int, **settings: st
     names = {"unk_token": UNKNOWN, "cls_token": CLS, "sep_token": SEP, "pad_token": PAD, "mask_token": MASK}
     known = {name: token for name, token in names.items() if token in ids}
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=longest, model_input_names=MODEL_INPUTS, **known, **settings
+        tokenizer_object=tokenizer, model_max_length=longest, model_input_names=list(MODEL_INPUTS), **known, **settings
     )
+
+
+def sentence_pieces(file: Path, longest: int, **settings: str) -> "SentencePieces":
+    """SentencePiece with the model in `file`; a ModelError if it is none, or lacks [CLS] or [SEP]."""
+    try:
+        tokenizer = SentencePieces(str(file), model_max_length=longest, **settings)
+    except (OSError, RuntimeError) as error:
+        raise ModelError(f"{file}: is no SentencePiece model.") from error
+    if tokenizer.cls_token is None or tokenizer.sep_token is None:
+        raise ModelError(f"{file}: lacks the piece {CLS} or {SEP}.")
+    return tokenizer
 
 
 @dataclass(frozen=True)
@@ -83,7 +104,7 @@ class SentencePieces(PreTrainedTokenizer):  # type: ignore[misc]
     Texts are never cut or padded here; `pipeline.metric.pairs` does both.
     """
 
-    vocab_files_names = {"vocab_file": "sent_piece.model"}
+    vocab_files_names: ClassVar[dict[str, str]] = {"vocab_file": "sent_piece.model"}
     model_input_names = MODEL_INPUTS
 
     def __init__(self, vocab_file: str, **settings: Any) -> None:

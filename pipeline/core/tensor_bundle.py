@@ -1,4 +1,4 @@
-"""TensorFlow's tensor bundles read as plain arrays, without TensorFlow: `PREFIX.index` and `PREFIX.data-00000-of-0000N`.
+"""TensorFlow's tensor bundles as plain arrays, without TensorFlow: `PREFIX.index` and `PREFIX.data-00000-of-0000N`.
 
 The index is a LevelDB table: sorted blocks of key and value, a block of handles to them, and a footer of 48 bytes. The
 key "" holds a BundleHeaderProto; every other key is a variable's name, and its value a BundleEntryProto: type, shape,
@@ -62,7 +62,7 @@ class TensorBundle:
         try:
             for key, value in _entries(content):
                 self._take(key.decode("utf-8"), _fields(value))
-        except _Damaged as error:
+        except _DamageError as error:
             raise ModelError(f"{self._index}: is no whole index of a TensorFlow checkpoint ({error}).") from error
         except (IndexError, struct.error, ValueError, TypeError, KeyError) as error:
             raise ModelError(
@@ -73,7 +73,7 @@ class TensorBundle:
         if not name:
             self._shards = int(_one(fields, 1, 1))
             if _one(fields, 2, 0) != 0:
-                raise _Damaged("written on a big-endian machine")
+                raise _DamageError("written on a big-endian machine")
             return
         shape = [_signed(_one(_fields(size), 1, 0)) for size in _fields(_one(fields, 2, b"")).get(2, [])]
         self.variables[name] = Variable(
@@ -109,7 +109,7 @@ class TensorBundle:
         return array
 
 
-class _Damaged(Exception):
+class _DamageError(Exception):
     """What is wrong with an index, in a few words."""
 
 
@@ -132,7 +132,7 @@ def masked_crc(content: NDArray[numpy.uint8]) -> int:
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     """All keys and values of a table, in order."""
     if len(content) < FOOTER_BYTES or struct.unpack("<Q", content[-8:])[0] != MAGIC:
-        raise _Damaged("it does not end as one")
+        raise _DamageError("it does not end as one")
     footer = content[-FOOTER_BYTES:]
     _, place = _handle(footer, 0)
     (offset, size), _ = _handle(footer, place)
@@ -144,19 +144,19 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 def _block(content: bytes, offset: int, size: int) -> bytes:
     end = offset + size
     if end + TRAILER_BYTES > len(content):
-        raise _Damaged("it is cut")
+        raise _DamageError("it is cut")
     (crc,) = struct.unpack("<I", content[end + 1 : end + TRAILER_BYTES])
     if masked_crc(numpy.frombuffer(content, numpy.uint8)[offset : end + 1]) != crc:
-        raise _Damaged("a checksum is wrong")
+        raise _DamageError("a checksum is wrong")
     block = content[offset:end]
     if content[end] == PLAIN:
         return block
     if content[end] != SNAPPY:
-        raise _Damaged(f"compression {content[end]} is not known")
+        raise _DamageError(f"compression {content[end]} is not known")
     try:
         from cramjam import snappy
     except ImportError:
-        raise _Damaged("it is compressed; pip install cramjam to read it") from None
+        raise _DamageError("it is compressed; pip install cramjam to read it") from None
     return bytes(snappy.decompress_raw(block))
 
 
@@ -209,7 +209,7 @@ def _fields(message: bytes) -> Fields:
             size = 8 if tag & 7 == 1 else 4
             value, place = int.from_bytes(message[place : place + size], "little"), place + size
         else:
-            raise _Damaged("an entry is malformed")
+            raise _DamageError("an entry is malformed")
         found.setdefault(tag >> 3, []).append(value)
     return found
 

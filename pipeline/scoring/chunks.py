@@ -158,7 +158,7 @@ def _in_windows(
     """The chunk of `texts`: first a row for each of them, then rows for the windows of those that are too long."""
 
     def fits(reference: str, candidate: str) -> bool:
-        return len(tokenizer(reference, candidate, verbose=False)["input_ids"]) <= max_tokens
+        return len(tokenizer([reference], [candidate], verbose=False)["input_ids"][0]) <= max_tokens
 
     found: list[Window] = []
     parts: list[tuple[Part, ...]] = [(Part(row, 1),) for row in range(len(texts))]

@@ -5,6 +5,7 @@ A checkpoint is recognised by the name in its bleurt_config.json or by that of i
 changed under one name over the years, so other numbers may also mean other weights.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,8 +66,6 @@ PUBLISHED = (
 def published_for(folder: Path) -> Iterator[Published]:
     """What is published of the checkpoint in `folder`; nothing if its names are not known."""
     names = {folder.resolve().name.lower()}
-    try:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         names.add(str(json.loads((folder / "bleurt_config.json").read_text(encoding="utf-8"))["name"]).lower())
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
     yield from (one for one in PUBLISHED if one.name.lower() in names)

@@ -52,8 +52,8 @@ def expected(model: Any, tokenizer: Any, references: Sequence[str], candidates: 
     """Scores of `model` one pair at a time."""
     with torch.inference_mode():
         return [
-            float(model(**{name: torch.tensor([row]) for name, row in tokenizer(*pair).items()}).logits)
-            for pair in zip(references, candidates, strict=True)
+            float(model(**{name: torch.tensor(rows) for name, rows in tokenizer([z], [c]).items()}).logits)
+            for z, c in zip(references, candidates, strict=True)
         ]
 
 
@@ -84,7 +84,7 @@ def test_a_checkpoint_computes_what_transformers_layers_compute(tmp_path: Path, 
     assert type(scorer.model) is type(model)
     wanted = expected(model, tokenizer, REFERENCES, CANDIDATES)
     numpy.testing.assert_allclose(scorer.score(REFERENCES, CANDIDATES), wanted, atol=1e-5)
-    assert len({round(score, 3) for score in wanted}) == len(wanted)
+    assert len({round(score, 5) for score in wanted}) == len(wanted)
     signature = str(scorer.signature())
     assert signature.endswith(f"max_tokens:{POSITIONS}|references:max|long:cut|edges:none|activation:gelu_pytorch_tanh")
 
@@ -147,7 +147,7 @@ def test_missing_and_damaged_files_are_one_sentence(tmp_path: Path, capsys: pyte
         file.write_bytes(content)
     data = variables / "variables.data-00000-of-00001"
     content = data.read_bytes()
-    data.write_bytes(content[:-2])
+    data.write_bytes(content[:-200])
     assert "is cut" in error()
     data.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
     assert "the checksum of the variable" in error()
@@ -182,7 +182,7 @@ def test_a_converted_checkpoint_gives_the_same_scores(tmp_path: Path, kind: str)
     assert main(["convert", str(tmp_path / "o"), str(tmp_path / "out")]) == 0
     before, after = (BleurtScorer(tmp_path / name) for name in ("o", "out"))
     references, candidates = [*REFERENCES, LONG], [*CANDIDATES, LONG + " paris"]
-    with pytest.warns(UserWarning, match="1 of 6 pairs have more than 32 tokens"):
+    with pytest.warns(UserWarning, match="of 6 pairs have more than 32 tokens"):
         assert after.score(references, candidates) == before.score(references, candidates)
     assert (after.max_tokens, after.output) == (before.max_tokens, before.output) == (POSITIONS, "rating")
     assert str(after.signature()).split("|")[2:] == str(before.signature()).split("|")[2:]
@@ -247,7 +247,7 @@ def test_the_pipeline_trains_it_on(
     start = PretrainParams(encoder=str(tmp_path / "o"), head=head, max_tokens=16, batch_pairs=2, dropout=0.0,
                            standardise=True, weights={}, losses={}, validation_share=0.3, validation_pairs=9,
                            batch_tokens=64, schedule=schedule)  # fmt: skip
-    pretrain(start, "none", (), tmp_path / "pairs", tmp_path / "labels", tmp_path / "none")
+    pretrain(start, (), "none", tmp_path / "pairs", tmp_path / "labels", tmp_path / "none")
     words = ("cat", "dog", "house", "bird", "mat", "paris")
     rows = [rating(i, "train" if i < 4 else "validation", f"the {word}", i / 3) for i, word in enumerate(words)]
     write_shard(tmp_path / "ratings" / shard_name(0), table_of(rows, RATINGS))
@@ -316,7 +316,8 @@ from bleurt.score_files import main
 references, candidates = {REFERENCES!r}, {CANDIDATES!r}
 for kind in (score.BleurtScorer, score.LengthBatchingBleurtScorer):
     scorer = kind({str(original)!r})
-    print(scorer.score(references=references, candidates=candidates, batch_size=2), scorer.score(references=[], candidates=[]))
+    found = scorer.score(references=references, candidates=candidates, batch_size=2)
+    print(found, scorer.score(references=[], candidates=[]))
 try:
     scorer.score(references, candidates)
 except AssertionError as error:

@@ -36,7 +36,7 @@ def convert(name: str, out: Path) -> str:
     from transformers import AutoModel, AutoModelForSequenceClassification
 
     from pipeline.core import originals
-    from pipeline.core.models import load, load_tokenizer, locate
+    from pipeline.core.models import load, load_tokenizer, locate, quiet
     from pipeline.metric.checkpoint import save_metric
     from pipeline.scoring.calibration import FILE as CALIBRATION
 
@@ -46,7 +46,8 @@ def convert(name: str, out: Path) -> str:
         raise ModelError(f"{folder}: is a transformers folder already.")
     scores = foreign.scores()
     model = load(AutoModelForSequenceClassification if scores else AutoModel, folder, () if scores else ("pooler",))
-    save_metric(model, load_tokenizer(folder), out)
+    with quiet():
+        save_metric(model, load_tokenizer(folder), out)
     if (folder / CALIBRATION).is_file():
         shutil.copyfile(folder / CALIBRATION, out / CALIBRATION)
     return f"{type(model).__name__}{'' if scores else ', an encoder to fine-tune, which has no last layer'}"

@@ -3,8 +3,8 @@
   python -m bleurt.score_files -candidate_file=c.txt -reference_file=r.txt -bleurt_checkpoint=DIR -scores_file=s.txt
   python -m bleurt.score_files -sentence_pairs_file=pairs.jsonl -bleurt_checkpoint=DIR -scores_file=s.txt
 
-The scores are those of `bleurt score`, a number a line. -read_buffer_size and -batch_same_length are accepted and change
-nothing: the input is read in chunks, and batches are always of similar length.
+The scores are those of `bleurt score`, a number a line. -read_buffer_size and -batch_same_length are accepted and
+change nothing: the input is read in chunks, and batches are always of similar length.
 """
 
 import argparse
