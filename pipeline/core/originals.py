@@ -17,7 +17,6 @@ Whoever has only ordinary folders pays for none of this: it is imported when suc
 """
 
 import json
-from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,33 +48,7 @@ OPTIMISER = ("adam_m", "adam_v", "Momentum", "Adam", "Adam_1")
 MAPPING = "embedding_hidden_mapping_in"
 
 
-class Foreign(ABC):
-    """A checkpoint that `from_pretrained` cannot read."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def check(self) -> None:  # noqa: B027, most have nothing to check
-        """A ModelError if a file is missing."""
-
-    def scores(self) -> bool:
-        """Whether it has a last layer; a warmed-up BERT has none."""
-        return True
-
-    @abstractmethod
-    def config(self) -> Any:
-        """Its configuration, as transformers' class."""
-
-    @abstractmethod
-    def weights(self) -> dict[str, torch.Tensor]:
-        """Its weights under the names of transformers' sequence classifier."""
-
-    @abstractmethod
-    def tokenizer(self) -> Any:
-        """Its tokenizer."""
-
-
-def found_in(folder: Path) -> Foreign | None:
+def found_in(folder: Path) -> "Original | Conversion | None":
     """The checkpoint in `folder` if it is another BLEURT's, else None; nothing but names and config.json is read."""
     if any(folder.glob("*.safetensors")):
         return Conversion(folder) if _read(folder / "config.json").get("model_type") == "bleurt" else None
@@ -121,11 +94,11 @@ def forget(config: Any) -> Any:
     return config
 
 
-class Original(Foreign):
+class Original:
     """A folder as google-research/bleurt releases it, or a warmed-up BERT."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+        self.folder = folder
         self.settings = _json(folder / "bleurt_config.json", {})
         self.shape = _json(folder / str(self.settings.get("bert_config_file") or "bert_config.json"))
 
@@ -200,8 +173,18 @@ class Original(Foreign):
         return TensorBundle(indexes[0].with_suffix(""))
 
 
-class Conversion(Foreign):
+class Conversion:
     """A conversion of bleurt-pytorch: config.json of the type "bleurt", safetensors, a tokenizer of the original's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def check(self) -> None:
+        """Nothing is missing: the weights are there, and `tokenizer` says what it needs."""
+
+    def scores(self) -> bool:
+        """Whether it has a last layer; a conversion does."""
+        return True
 
     def config(self) -> Any:
         """BertConfig or RemBertConfig with the activation of config.json, which may differ from the original's."""

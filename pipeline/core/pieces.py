@@ -42,8 +42,8 @@ WORD_START = "\u2581"
 def word_pieces(file: Path, lower_case: bool | None, longest: int, **settings: str) -> PreTrainedTokenizerFast:
     """WordPiece with the pieces of `file`, one a line; `longest`: tokens that the model reads.
 
-    `lower_case`: None if nothing says it; then a vocabulary without capital letters is one of lower case. `settings` are
-    saved with it. A file that lacks a special token, or is no text, is a ModelError.
+    `lower_case`: None if nothing says it; then a vocabulary without capital letters is one of lower case. `settings`
+    are saved with it. A file that lacks a special token, or is no text, is a ModelError.
     """
     ids: dict[str, int] = {}
     try:
