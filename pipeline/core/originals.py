@@ -13,7 +13,7 @@ All of them are models that transformers has: BertForSequenceClassification, or 
 the embeddings are factorised. The original computes GELU by its tanh form; a conversion by what its config.json says.
 The weights are read as plain arrays (`pipeline.core.tensor_bundle`) or from safetensors, and no code is run.
 
-Whoever has only ordinary folders pays for none of this: it is imported when such a folder is met.
+Ordinary folders cost nothing here: what reads the others is imported when one is met.
 """
 
 import json
@@ -209,9 +209,7 @@ class Conversion:
 
     def tokenizer(self) -> Any:
         """SentencePiece if a model of it is there, else tokenizer.json, else WordPiece."""
-        from transformers import PreTrainedTokenizerFast
-
-        from pipeline.core.pieces import sentence_pieces, word_pieces
+        from pipeline.core.pieces import saved_pieces, sentence_pieces, word_pieces
 
         longest = int(self.config().max_position_embeddings)
         models = [self.folder / name for name in ("spm.model", "sent_piece.model") if (self.folder / name).is_file()]
@@ -219,10 +217,7 @@ class Conversion:
             return sentence_pieces(models[0], longest, **CUT_SETTING)
         settings = _json(self.folder / "tokenizer_config.json", {})
         if (self.folder / "tokenizer.json").is_file():
-            names = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
-            tokens = {name: settings.get(name) or f"[{name[:-6].upper()}]" for name in names}
-            file = str(self.folder / "tokenizer.json")
-            return PreTrainedTokenizerFast(tokenizer_file=file, model_max_length=longest, **tokens, **CUT_SETTING)
+            return saved_pieces(self.folder / "tokenizer.json", longest, **CUT_SETTING)
         if not (self.folder / "vocab.txt").is_file():
             raise ModelError(f"{self.folder}: holds no tokenizer.")
         return word_pieces(self.folder / "vocab.txt", settings.get("do_lower_case"), longest, **CUT_SETTING)

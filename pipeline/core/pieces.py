@@ -65,10 +65,25 @@ def word_pieces(file: Path, lower_case: bool | None, longest: int, **settings: s
     apart = [pre_tokenizers.Split(Regex(characters), "isolated") for characters in (CHINESE, PUNCTUATION)]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), *apart])
     tokenizer.post_processor = processors.BertProcessing((SEP, ids[SEP]), (CLS, ids[CLS]))
+    return _named(tokenizer, longest, settings)
+
+
+def saved_pieces(file: Path, longest: int, **settings: str) -> PreTrainedTokenizerFast:
+    """The tokenizer that others saved as `file`, a tokenizer.json, with BERT's special tokens."""
+    return _named(Tokenizer.from_file(str(file)), longest, settings)
+
+
+def _named(tokenizer: Tokenizer, longest: int, settings: dict[str, str]) -> PreTrainedTokenizerFast:
+    """`tokenizer` with the names of its special tokens; in a text their names are nothing special."""
     names = {"unk_token": UNKNOWN, "cls_token": CLS, "sep_token": SEP, "pad_token": PAD, "mask_token": MASK}
-    known = {name: token for name, token in names.items() if token in ids}
+    known = {name: token for name, token in names.items() if tokenizer.token_to_id(token) is not None}
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=longest, model_input_names=list(MODEL_INPUTS), **known, **settings
+        tokenizer_object=tokenizer,
+        model_max_length=longest,
+        model_input_names=list(MODEL_INPUTS),
+        split_special_tokens=True,
+        **known,
+        **settings,
     )
 
 

@@ -72,6 +72,13 @@ def test_a_word_may_have_200_characters(vocabulary: Path) -> None:
     assert tokenizer("a" * 201)["input_ids"] == [2, 1, 3]
 
 
+def test_the_name_of_a_special_token_is_an_ordinary_word(vocabulary: Path, tmp_path: Path) -> None:
+    """The original reads "[SEP]" as three words."""
+    word_pieces(vocabulary, True, 512).save_pretrained(tmp_path)
+    for tokenizer in (word_pieces(vocabulary, True, 512), AutoTokenizer.from_pretrained(tmp_path)):
+        assert tokenizer("a [SEP] b")["input_ids"] == [2, 5, 1, 1, 1, 7, 3]
+
+
 def test_a_saved_word_piece_tokenizer_is_the_same(vocabulary: Path, tmp_path: Path) -> None:
     word_pieces(vocabulary, True, 64, cut_of_equal_sides="candidate").save_pretrained(tmp_path / "saved")
     again = AutoTokenizer.from_pretrained(tmp_path / "saved")
