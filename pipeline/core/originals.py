@@ -27,8 +27,11 @@ from pipeline.core.errors import ModelError
 if TYPE_CHECKING:
     from pipeline.core.tensor_bundle import TensorBundle
 
-OUTPUT = "rating"
-"""What the one output of an original checkpoint is called: it predicts people's ratings."""
+OUTPUT = "adequacy"
+"""What the one output of an original checkpoint is called: it predicts WMT's ratings, which ask for adequacy."""
+
+UNNAMED = {0: "LABEL_0"}
+"""What transformers calls an output without a name."""
 
 SETTINGS = "original_bleurt"
 """The attribute of a configuration that says how texts are read: {"max_tokens": N, "clean": False}."""
@@ -77,7 +80,7 @@ def pair_tokens(config: Any) -> int | None:
     settings = getattr(config, SETTINGS, None)
     if settings:
         return int(settings["max_tokens"])
-    if config.architectures == ["BertForSequenceClassification"] and config.id2label == {0: "LABEL_0"}:
+    if config.architectures == ["BertForSequenceClassification"] and config.id2label == UNNAMED:
         return int(config.max_position_embeddings)
     return None
 
@@ -235,6 +238,7 @@ def _config(values: dict[str, Any], width: Any, activation: str, max_tokens: int
         extra |= {"bos_token_id": None, "eos_token_id": None}
     names = values.pop("id2label", None) or {0: OUTPUT}
     labels = {int(number): name for number, name in names.items()}
+    labels = {0: OUTPUT} if labels == UNNAMED else labels
     config = kind(hidden_act=activation, id2label=labels, label2id={name: i for i, name in labels.items()},
                   problem_type="regression", **{"layer_norm_eps": 1e-12, **extra, **values})  # fmt: skip
     setattr(config, SETTINGS, {"max_tokens": min(max_tokens, config.max_position_embeddings), "clean": False})

@@ -184,7 +184,7 @@ def test_a_converted_checkpoint_gives_the_same_scores(tmp_path: Path, kind: str)
     references, candidates = [*REFERENCES, LONG], [*CANDIDATES, LONG + " paris"]
     with pytest.warns(UserWarning, match="of 6 pairs have more than 32 tokens"):
         assert after.score(references, candidates) == before.score(references, candidates)
-    assert (after.max_tokens, after.output) == (before.max_tokens, before.output) == (POSITIONS, "rating")
+    assert (after.max_tokens, after.output) == (before.max_tokens, before.output) == (POSITIONS, "adequacy")
     assert str(after.signature()).split("|")[2:] == str(before.signature()).split("|")[2:]
     assert main(["convert", str(tmp_path / "out"), str(tmp_path / "again")]) == 2
     assert main(["convert", str(tmp_path / "o"), str(tmp_path / "out")]) == 2
@@ -290,6 +290,18 @@ def test_every_command_takes_it(original: Path, tmp_path: Path, capsys: pytest.C
     signatures = json.loads(capsys.readouterr().out)["signatures"]
     assert signatures["bleurt/bleurt-tiny"].endswith(f"|max_tokens:{POSITIONS}|references:max|long:cut|edges:none|"
                                                      "activation:gelu_pytorch_tanh")  # fmt: skip
+
+
+def test_a_calibrated_checkpoint_gives_percentiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_original(tmp_path / "o")
+    words = ("cat", "dog", "house", "bird", "mat", "paris")
+    rows = [rating(i, "validation", f"the {word}", i / 3) for i, word in enumerate(words)]
+    write_shard(tmp_path / "ratings" / shard_name(0), table_of(rows, RATINGS))
+    assert main(["calibrate", "--checkpoint", str(tmp_path / "o"), "--ratings", str(tmp_path / "ratings")]) == 0
+    (found,) = BleurtScorer(tmp_path / "o").score_detailed(["the cat"], ["the dog"])
+    assert found.percentile is not None and 0 <= found.percentile <= 100
+    assert main(["convert", str(tmp_path / "o"), str(tmp_path / "out")]) == 0
+    assert BleurtScorer(tmp_path / "out").score_detailed(["the cat"], ["the dog"]) == [found]
 
 
 def test_selftest_compares_published_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
