@@ -79,10 +79,7 @@ def score_metric(index: int, inputs: Sequence[Path], params: ScoringParams) -> O
 
 def trained(name: str, folder: Path, max_tokens: int) -> Metric:
     """The checkpoint in `folder` as a metric; pairs are cut to `max_tokens`."""
-    from pipeline.core.models import load_config  # loads torch, which other users of this module do not need
-
-    labels = load_config(folder).id2label
-    outputs = tuple(str(labels[number]) for number in sorted(labels))
+    outputs = _output_names(folder)
     return Metric(
         name,
         Reads.REFERENCE | Reads.CANDIDATE,
@@ -91,6 +88,17 @@ def trained(name: str, folder: Path, max_tokens: int) -> Metric:
         aspects=outputs if len(outputs) > 1 else (),
         apart=False,
     )
+
+
+def _output_names(folder: Path) -> tuple[str, ...]:
+    """Names of the outputs of the checkpoint in `folder`."""
+    try:
+        labels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label", {})
+    except FileNotFoundError:  # an original BLEURT
+        from pipeline.core.models import load_config  # loads torch, which other users of this module do not need
+
+        labels = load_config(folder).id2label
+    return tuple(labels[number] for number in sorted(labels, key=int))
 
 
 def _by_checkpoint(folder: Path, max_tokens: int, texts: Texts, settings: None, batch_tokens: int) -> numpy.ndarray:

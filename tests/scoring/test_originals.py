@@ -183,7 +183,8 @@ def test_a_converted_checkpoint_gives_the_same_scores(tmp_path: Path, kind: str)
     before, after = (BleurtScorer(tmp_path / name) for name in ("o", "out"))
     references, candidates = [*REFERENCES, LONG], [*CANDIDATES, LONG + " paris"]
     with pytest.warns(UserWarning, match="of 6 pairs have more than 32 tokens"):
-        assert after.score(references, candidates) == before.score(references, candidates)
+        found, wanted = (scorer.score(references, candidates) for scorer in (after, before))
+    numpy.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
     assert (after.max_tokens, after.output) == (before.max_tokens, before.output) == (POSITIONS, "adequacy")
     assert str(after.signature()).split("|")[2:] == str(before.signature()).split("|")[2:]
     assert main(["convert", str(tmp_path / "out"), str(tmp_path / "again")]) == 2
@@ -301,7 +302,8 @@ def test_a_calibrated_checkpoint_gives_percentiles(tmp_path: Path, capsys: pytes
     (found,) = BleurtScorer(tmp_path / "o").score_detailed(["the cat"], ["the dog"])
     assert found.percentile is not None and 0 <= found.percentile <= 100
     assert main(["convert", str(tmp_path / "o"), str(tmp_path / "out")]) == 0
-    assert BleurtScorer(tmp_path / "out").score_detailed(["the cat"], ["the dog"]) == [found]
+    (again,) = BleurtScorer(tmp_path / "out").score_detailed(["the cat"], ["the dog"])
+    assert again.percentile == pytest.approx(found.percentile, abs=0.1)
 
 
 def test_selftest_compares_published_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -196,7 +196,7 @@ def test_equal_signatures_mean_equal_checkpoints_and_settings(checkpoint: Path, 
     first = signature(checkpoint)
     assert first == signature(copied)
     assert first.endswith("|output:adequacy|" + first.split("|output:adequacy|")[1])
-    assert first.endswith("|precision:float32|max_tokens:64|references:max|long:cut|edges:1")
+    assert first.endswith("|precision:float32|max_tokens:64|references:max|long:cut|edges:1|activation:gelu")
     others = [{"max_tokens": 32}, {"multi": "mean"}, {"long": "windows"}]
     assert len({first, *(signature(copied, **other) for other in others)}) == 4
     weights = load_file(copied / "model.safetensors")

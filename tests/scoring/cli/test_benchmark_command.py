@@ -98,7 +98,9 @@ def test_the_numbers_are_those_of_the_stage_evaluate(
     found = json.loads(capsys.readouterr().out)
     assert found["agreement"] == expected and len(expected) == 3 * 3 * 4  # metrics, pairs and average, statistics
     assert found["significance"] == json.loads((tmp_path / "out" / "significance.json").read_text())
-    assert found["signatures"]["bleurt/all"].endswith("|max_tokens:64|references:max|long:cut|edges:none")
+    assert found["signatures"]["bleurt/all"].endswith(
+        "|max_tokens:64|references:max|long:cut|edges:none|activation:gelu"
+    )
 
 
 def test_own_ratings_are_all_used(own: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
