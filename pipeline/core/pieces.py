@@ -57,7 +57,7 @@ def word_pieces(file: Path, lower_case: bool | None, longest: int, **settings: s
     if lower_case is None:
         lower_case = not any(piece != piece.lower() for piece in ids if not piece.startswith("["))
     tokenizer = Tokenizer(WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
-    steps = [normalizers.Replace(Regex(REMOVED), "")]
+    steps: list[normalizers.Normalizer] = [normalizers.Replace(Regex(REMOVED), "")]
     if lower_case:
         steps += [normalizers.Replace(Regex(FINAL_SIGMA), "ς"), normalizers.Lowercase()]
         steps += [normalizers.NFD(), normalizers.Replace(Regex(r"\p{Mn}"), "")]

@@ -8,6 +8,7 @@ A system's texts are the rated rows that name it, each once. A row of "a+b" is a
 """
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
