@@ -29,6 +29,7 @@ NOT_RUN = {
     "dvc exp show --json | bleurt studies": "tests/report/test_studies.py runs it on experiments",
     "bleurt bench": "measures for minutes; its own test runs it on a tiny model",
     "bleurt calibrate": "writes into the checkpoint's folder; tests/scoring/test_calibration.py runs it",
+    "bleurt convert": "needs a checkpoint of the original; tests/scoring/test_originals.py runs it",
     "bleurt selftest": "tests/bundled/test_shipped_metric.py runs it",
 }
 """Beginnings of commands that do not run here, each with the reason."""
@@ -41,7 +42,7 @@ TEXTS = {
     "my.csv": "reference,candidate,score\nA cat sat.,A cat sat.,98\nA dog ran.,A cat sat.,5\nIt rained.,It rains.,80\n",
 }
 SAME = {"system.txt": "a.txt", "base.txt": "b.txt", "r.txt": "ref.txt", "c.txt": "a.txt"}
-CHECKPOINTS = {"DIR": "bundled:metric", "models/finetune/all": "bundled:metric"}
+CHECKPOINTS = {"DIR": "bundled:metric", "BLEURT-20": "bundled:metric", "models/finetune/all": "bundled:metric"}
 
 
 def commands() -> list[str]:

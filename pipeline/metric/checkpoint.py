@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 
-from pipeline.core import runtime
+from pipeline.core import originals, runtime
 from pipeline.core.errors import ModelError
 from pipeline.core.models import from_folder, load, load_config, load_tokenizer, locate, usable_tokens
 from pipeline.core.shards import writing
@@ -45,7 +45,7 @@ def new_metric(encoder: str, head: Head, outputs: Sequence[str], dropout: float,
     A checkpoint that has the alignment head already keeps it, whatever `head` says.
     """
     folder = locate(encoder)
-    config = load_config(folder)
+    config = originals.forget(load_config(folder))
     torch.manual_seed(seed)
     if head is Head.ALIGNMENT and not isinstance(config, AlignmentConfig):
         return _with_alignment(folder, config, outputs, dropout, seed)
@@ -57,7 +57,7 @@ def with_outputs(folder: Path, outputs: Sequence[str], dropout: float, seed: int
 
     `seed` draws the layer; all other weights stay, and every rate of dropout becomes `dropout`.
     """
-    config = _named(load_config(folder), outputs)
+    config = _named(originals.forget(load_config(folder)), outputs)
     _set_dropout(config, dropout)
     torch.manual_seed(seed)
     model = load(AutoModelForSequenceClassification, folder, ("pooler", "classifier"), config=config)
@@ -97,7 +97,12 @@ def _named(config: Any, outputs: Sequence[str]) -> Any:
 
 def _set_dropout(config: Any, dropout: float) -> None:
     """Every dropout rate of `config`, and of the encoder inside it, becomes `dropout`."""
-    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
+    for name in (
+        "hidden_dropout_prob",
+        "attention_probs_dropout_prob",
+        "classifier_dropout",
+        "classifier_dropout_prob",
+    ):
         if hasattr(config, name):
             setattr(config, name, dropout)
         if isinstance(config, AlignmentConfig) and name in config.encoder:

@@ -6,6 +6,7 @@ pair begins, and the place where its candidate begins.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 import torch
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.errors import ModelError
+from pipeline.core.originals import CUT
 
 CHUNK_PAIRS, CHUNK_CHARACTERS = 1024, 500_000
 """The most pairs, and about the most characters, that are tokenised at once. It bounds the memory that this takes."""
@@ -115,7 +117,7 @@ def _cuts(references: Sequence[str], candidates: Sequence[str]) -> Iterator[tupl
         yield first, len(references)
 
 
-def kept_tokens(sides: Sequence[int | None], max_tokens: int) -> list[int]:
+def kept_tokens(sides: Sequence[int | None], max_tokens: int, tokenizer: Any = None) -> list[int]:
     """Places of the tokens of a pair that stay when it is cut to `max_tokens`: the longer side loses its end.
 
     `sides` holds 0 for a token of the reference, 1 for one of the candidate, and None for a special token, which
@@ -124,10 +126,15 @@ def kept_tokens(sides: Sequence[int | None], max_tokens: int) -> list[int]:
 
     >>> kept_tokens([None, 0, 0, 0, 0, None, 1, 1, None], 7)
     [0, 1, 2, 5, 6, 7, 8]
+
+    If both sides are longer than half of an odd room, the longer one keeps the odd token. An original BLEURT's
+    `tokenizer` leaves it to the reference: there, of two sides of one length, the candidate loses its end.
     """
     lengths = [sides.count(0), sides.count(1)]
     room = max_tokens - (len(sides) - sum(lengths))
     longer = int(lengths[1] >= lengths[0])
+    if min(lengths) > room // 2 and tokenizer is not None and tokenizer.init_kwargs.get(CUT) == "candidate":
+        longer = 0
     keep = [min(length, room // 2) for length in lengths]
     keep[longer] = min(lengths[longer], room - keep[1 - longer])
     seen, places = [0, 0], []
@@ -148,7 +155,7 @@ def _encode(
     rows, types = got["input_ids"], got.get("token_type_ids")
     cut = numpy.array([len(row) > max_tokens for row in rows], dtype=bool)
     for place in numpy.flatnonzero(cut).tolist():
-        kept = kept_tokens(got.sequence_ids(place), max_tokens)
+        kept = kept_tokens(got.sequence_ids(place), max_tokens, tokenizer)
         rows[place] = [rows[place][i] for i in kept]
         if types is not None:
             types[place] = [types[place][i] for i in kept]

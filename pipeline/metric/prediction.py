@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from pipeline.core.batches import token_batches
 from pipeline.core.errors import ParamsError
 from pipeline.core.models import check_max_tokens, load_tokenizer, usable_tokens
+from pipeline.core.originals import pair_tokens
 from pipeline.metric.checkpoint import head_of, load_metric
 from pipeline.metric.pairs import EncodedPairs, encode_pairs
 
@@ -67,9 +68,11 @@ def precision_on(device: str, wanted: str) -> str:
 def readable_tokens(config: Any, tokenizer: Any, wanted: int | None, key: str) -> int:
     """How many tokens of a pair are read: `wanted`; if it is None, MAX_TOKENS, or fewer if the model takes fewer.
 
+    An original BLEURT reads as many as its own configuration says (`pipeline.core.originals`).
+
     A number that the model cannot read is a ParamsError that names `key`.
     """
-    tokens = wanted or min(MAX_TOKENS, usable_tokens(config, tokenizer))
+    tokens = wanted or min(pair_tokens(config) or MAX_TOKENS, usable_tokens(config, tokenizer))
     check_max_tokens(key, tokens, config, tokenizer)
     return tokens
 

@@ -14,6 +14,7 @@ A user's mistake is one sentence on standard error and exit code 2.
 
 import argparse
 import importlib
+import importlib.util
 import io
 import os
 import re
@@ -117,6 +118,9 @@ class _Version(argparse.Action):
         from pipeline.scoring.signature import package_version
 
         print(f"bleurt {package_version()}")
+        other = importlib.util.find_spec("bleurt")
+        if other is not None and "import_path" not in str(other.origin):
+            print(f"import bleurt: the original BLEURT is installed and comes first ({other.origin})")
         parser.exit()
 
 

@@ -85,13 +85,14 @@ def attribute(
     filler = tokenizer.mask_token_id if baseline is Baseline.MASK else tokenizer.pad_token_id
     if filler is None:
         raise ParamsError(f"the tokenizer has no {baseline.value} token, so it cannot be the baseline.")
-    encoded = tokenizer(reference, candidate, truncation=False, verbose=False, return_offsets_mapping=True)
+    # as lists: alone, an empty candidate would lose its [SEP]
+    encoded = tokenizer([reference], [candidate], truncation=False, verbose=False, return_offsets_mapping=True)
     sides = encoded.sequence_ids(0)
-    kept = kept_tokens(sides, max_tokens) if len(sides) > max_tokens else list(range(len(sides)))
+    kept = kept_tokens(sides, max_tokens, tokenizer) if len(sides) > max_tokens else list(range(len(sides)))
     words = numpy.array([sides[place] is not None for place in kept])
     device = next(model.parameters()).device
     names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded]
-    inputs = {name: torch.tensor([[encoded[name][place] for place in kept]], device=device) for name in names}
+    inputs = {name: torch.tensor([[encoded[name][0][place] for place in kept]], device=device) for name in names}
     embeddings = model.get_input_embeddings()
     with torch.no_grad():
         end = embeddings(inputs["input_ids"])
@@ -184,7 +185,7 @@ def _words(encoded: Any, side: int, kept: Sequence[int], pieces: numpy.ndarray) 
     for place, piece in zip(kept, pieces, strict=True):
         if owners[place] != side:
             continue
-        left, right = encoded["offset_mapping"][place]
+        left, right = encoded["offset_mapping"][0][place]
         start, end, value = spans.get(words[place], (left, right, 0.0))
         spans[words[place]] = (min(start, left), max(end, right), value + float(piece))
     return tuple(Word(*span) for span in spans.values())

@@ -128,19 +128,16 @@ def cut_chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 
 def prepare(
-    pairs: Sequence[Pair],
-    tokenizer: Any,
-    max_tokens: int,
-    long: Long,
-    character_references: CharacterReferences = CharacterReferences.UNDONE,
+    pairs: Sequence[Pair], tokenizer: Any, max_tokens: int, long: Long, read: Callable[[str], str] = clean
 ) -> Chunk:
-    """`pairs` in tokens for a model that reads `max_tokens`, special tokens included."""
-    read = functools.partial(clean, character_references=character_references)
+    """`pairs` in tokens for a model that reads `max_tokens`, special tokens included; `read`: text -> what it reads."""
+    seen = functools.partial(clean, character_references=CharacterReferences.KEPT)
     numbers: dict[tuple[str, str], int] = {}
     wanted: list[tuple[Edge | None, tuple[int, ...]]] = []
     for pair in pairs:
         references, candidate = used_references([read(text) for text in pair.references]), read(pair.candidate)
-        flag = edge(references, candidate, read(pair.source) if pair.source is not None else None)
+        source = seen(read(pair.source)) if pair.source is not None else None
+        flag = edge(used_references([seen(text) for text in references]), seen(candidate), source)
         wanted.append((flag, tuple(numbers.setdefault((text, candidate), len(numbers)) for text in references)))
     texts = list(numbers)
     encoded = _encode(tokenizer, texts, max_tokens)
@@ -162,7 +159,7 @@ def _in_windows(
     """The chunk of `texts`: first a row for each of them, then rows for the windows of those that are too long."""
 
     def fits(reference: str, candidate: str) -> bool:
-        return len(tokenizer(reference, candidate, verbose=False)["input_ids"]) <= max_tokens
+        return len(tokenizer([reference], [candidate], verbose=False)["input_ids"][0]) <= max_tokens
 
     found: list[Window] = []
     parts: list[tuple[Part, ...]] = [(Part(row, 1),) for row in range(len(texts))]

@@ -136,12 +136,13 @@ def checkpoint_signature(folder: Path, max_tokens: int, character_references: st
     """A signature like that of `bleurt score`, for texts as the pipeline reads them; each aspect has its own output."""
     from pipeline.core import runtime
     from pipeline.core.models import load_config
-    from pipeline.scoring.signature import Signature, checkpoint_hash, package_version
+    from pipeline.scoring.signature import NO_EDGES, Signature, activation, checkpoint_hash, package_version
 
-    outputs = "+".join(str(name) for name in load_config(folder).id2label.values())
+    config = load_config(folder)
+    outputs = "+".join(str(name) for name in config.id2label.values())
     found = Signature(
         checkpoint_hash(folder), outputs, package_version(), runtime.precision(), max_tokens, "max", "cut",
-        character_references, edges="none",
+        character_references, NO_EDGES, activation(config),
     )  # fmt: skip
     return str(found)
 

@@ -27,11 +27,12 @@ from transformers import PreTrainedModel
 from pipeline.core import runtime
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.models import load_tokenizer, locate
+from pipeline.core.originals import reads_as_given
 from pipeline.metric.checkpoint import load_metric
 from pipeline.metric.prediction import BATCH_TOKENS, Replicas, check_device, precision_on, readable_tokens
 from pipeline.scoring.calibration import load_calibration
 from pipeline.scoring.chunks import Chunk, Long, Pair, Part, cut_chunks, pairs_of, prepare
-from pipeline.scoring.signature import Signature, checkpoint_hash, package_version
+from pipeline.scoring.signature import NO_EDGES, Signature, activation, checkpoint_hash, package_version
 from pipeline.scoring.unusual_texts import VERSION as EDGES_VERSION
 from pipeline.scoring.unusual_texts import CharacterReferences, clean
 
@@ -111,6 +112,7 @@ class BleurtScorer:
         self.max_tokens = readable_tokens(model.config, self.tokenizer, max_tokens, "max_tokens")
         self.batch_tokens = batch_tokens or BATCH_TOKENS[devices[0].split(":")[0]]
         self.output, self._output = _output(model, output, self.checkpoint)
+        self._as_given = reads_as_given(model.config)
         self.calibration = load_calibration(self.checkpoint)
         self._replicas = Replicas(model, [check_device(name) for name in devices], self.precision)
         self._checkpoint_hash = checkpoint_hash(self.checkpoint)
@@ -122,8 +124,8 @@ class BleurtScorer:
         return self._replicas.model
 
     def clean(self, text: str) -> str:
-        """`text` as the model reads it (see `pipeline.scoring.unusual_texts`)."""
-        return clean(text, self.character_references)
+        """`text` as the model reads it: cleaned (`unusual_texts`), but for an original BLEURT as it is."""
+        return text if self._as_given else clean(text, self.character_references)
 
     def score(
         self,
@@ -184,13 +186,14 @@ class BleurtScorer:
             max_tokens=self.max_tokens,
             references=self._multi.value,
             long=self._long.value,
-            character_references=self.character_references.value,
-            edges=EDGES_VERSION,
+            character_references=(CharacterReferences.KEPT if self._as_given else self.character_references).value,
+            edges=NO_EDGES if self._as_given else EDGES_VERSION,
+            activation=activation(self.model.config),
         )
 
     def _prepare(self, pairs: Sequence[Pair]) -> Chunk:
         with self._tokenizing:
-            return prepare(pairs, self.tokenizer, self.max_tokens, self._long, self.character_references)
+            return prepare(pairs, self.tokenizer, self.max_tokens, self._long, self.clean)
 
     def _finish(self, chunk: Chunk, batch_size: int | None) -> Iterator[Scored]:
         outputs = self._replicas.outputs(chunk.encoded, self.batch_tokens, chunk.rows, batch_size)

@@ -7,6 +7,7 @@ import hashlib
 import importlib.metadata
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from pipeline.core.deltas import DELTAS, WEIGHTS
 
@@ -15,8 +16,15 @@ PACKAGE = "bleurt-pipeline"
 SCORING_FILES = (
     "config.json", "model*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.model",
     "*.spm", "special_tokens_map.json", "added_tokens.json",
+    "bleurt_config.json", "bert_config.json", "*.index", "variables/variables.index",
 )  # fmt: skip
-"""Files of a checkpoint that its scores depend on; they do not depend on the kept head of pre-training."""
+"""Files of a checkpoint that its scores depend on; they do not depend on the kept head of pre-training.
+
+The index of a TensorFlow checkpoint holds the checksums of all its weights.
+"""
+
+NO_EDGES = "none"
+"""The version of the policy for unusual texts where there is none: texts are read as they are."""
 
 SHOWN_DIGITS = 12
 """Hexadecimal digits of the checkpoint's hash in the one-line form."""
@@ -29,7 +37,9 @@ class Signature:
     `checkpoint`: SHA-256 of the files that scores depend on. `output`: name of the checkpoint's output that is the
     score. `version`: of this package. `precision`: "float32" or "bf16". `references`: "max" or "mean" over several.
     `long`: what happens to pairs of more than `max_tokens` tokens, "cut" or "windows". `character_references`: `&quot;`
-    and the like are "undone" or "kept". `edges`: version of the policy for unusual texts.
+    and the like are "undone" or "kept". `edges`: version of the policy for unusual texts, or "none". `activation`: of
+    the layers; GELU has an exact form ("gelu") and the original BLEURT's ("gelu_pytorch_tanh"), and their scores differ
+    in the third digit.
     """
 
     checkpoint: str
@@ -41,6 +51,7 @@ class Signature:
     long: str
     character_references: str
     edges: str
+    activation: str
 
     def __str__(self) -> str:
         """One line: `bleurt|checkpoint:0123456789ab|output:adequacy|version:…`."""
@@ -66,6 +77,14 @@ def checkpoint_hash(folder: Path) -> str:
         with file.open("rb") as content:
             digest.update(f"{file.name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()
+
+
+def activation(config: Any) -> str:
+    """The activation of the layers of the model with `config`, by transformers' name."""
+    encoder = getattr(config, "encoder", None) or {}
+    return str(
+        encoder.get("hidden_act") or getattr(config, "hidden_act", None) or getattr(config, "activation", "other")
+    )
 
 
 def package_version() -> str:

@@ -6,6 +6,9 @@ another one. No score may change by 1e-4.
 
 If the checkpoint's folder holds `selftest.json`, scores must also equal those of that file, within the same limit: this
 installation then computes what the author's did. `bleurt selftest --write` writes it, on the author's machine.
+
+Scores of the original BLEURT's checkpoints that were published are compared as well, by the checkpoint's name
+(`pipeline.scoring.documented_scores`). A name says little about the weights, so a difference there is no failure.
 """
 
 import argparse
@@ -96,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
     for one in checks:
         print(f"{'PASS' if one.passed else 'OFF '}  {one.what:<44} largest change {one.change:.1e}")
     off = [one.what for one in checks if not one.passed]
+    for line in documented(scorer):
+        print(line)
     if not (scorer.checkpoint / FILE).exists():
         print(f"(no {FILE} in {scorer.checkpoint}: nothing says what the scores should be)", file=sys.stderr)
     print(scorer.signature())
@@ -117,6 +122,21 @@ def check(scorer: "BleurtScorer") -> list[Check]:
         wanted = numpy.array([score for _, score in expected])
         checks.append(Check(f"the scores of {FILE}", _change(wanted, found)))
     return checks
+
+
+def documented(scorer: "BleurtScorer") -> list[str]:
+    """A line for each published list of scores of a checkpoint of this name: whether ours agree."""
+    from pipeline.scoring.documented_scores import published_for
+
+    lines = []
+    for one in published_for(scorer.checkpoint):
+        pairs = [(reference, candidate) for reference, candidate, _ in one.pairs]
+        change = _change(numpy.array([score for *_, score in one.pairs]), _scores(scorer, pairs))
+        said = "PASS" if change < one.within else "DIFF"
+        lines.append(f"{said}  {'published scores of ' + one.name:<44} largest change {change:.1e} ({one.source})")
+        if said == "DIFF":
+            lines.append(f"      more than {one.within:g}: other weights under this name, or something is off here")
+    return lines
 
 
 def write(scorer: "BleurtScorer") -> Path:

@@ -107,7 +107,7 @@ def test_the_numbers_are_those_of_the_stage_evaluate(
     assert [{**row, "p_values": dict(row["p_values"])} for row in clusters] == found["clusters"]
     assert found["significance"] == json.loads((tmp_path / "out" / "significance.json").read_text())
     assert found["signatures"]["bleurt/all"].endswith(
-        "|max_tokens:64|references:max|long:cut|character_references:as_collected|edges:none"
+        "|max_tokens:64|references:max|long:cut|character_references:as_collected|edges:none|activation:gelu"
     )
 
 
