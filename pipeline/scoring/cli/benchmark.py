@@ -27,7 +27,7 @@ from pipeline.core.params import from_mapping, load_key
 from pipeline.core.records import AVERAGE, PREDICTIONS, STATISTICS, SYSTEM_PREDICTIONS, TRAINED
 from pipeline.evaluate.benchmark import Findings, Settings, as_records, benchmark
 from pipeline.evaluate.metrics import Level, Metric, known_metrics, settings_of
-from pipeline.evaluate.predictions import predict_rows
+from pipeline.evaluate.predictions import all_left_out, attempt
 from pipeline.scoring import output
 from pipeline.scoring.contenders import (
     BATCH_TOKENS,
@@ -79,7 +79,12 @@ def run(arguments: argparse.Namespace) -> int:
     settled = settled_for(metrics, arguments)
     found: dict[Level, list[Row]] = {level: [] for level in Level}
     for metric in tqdm(metrics, unit="metric", disable=not sys.stderr.isatty()):
-        predictions = predict_rows(metric, settings_of(metric, settled), rows, BATCH_TOKENS)
+        failed = settled.failed.get(metric.name)
+        predictions = (
+            all_left_out(metric, rows, failed)
+            if failed is not None
+            else attempt(metric, settings_of(metric, settled.settings), rows, BATCH_TOKENS)
+        )
         found[metric.level] += predictions.rows
         for reason, count in predictions.left_out.items():
             unit = "systems" if metric.level is Level.SYSTEM else "ratings"
@@ -87,7 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     scores = pandas.DataFrame(found[Level.SEGMENT], columns=PREDICTIONS.names)
     system_scores = pandas.DataFrame(found[Level.SYSTEM], columns=SYSTEM_PREDICTIONS.names)
     findings = benchmark(rows, scores, system_scores, settings)
-    signatures = {metric.name: metric.signature(settings_of(metric, settled)) for metric in metrics}
+    usable = [metric for metric in metrics if metric.name not in settled.failed]
+    signatures = {metric.name: metric.signature(settings_of(metric, settled.settings)) for metric in usable}
     if arguments.format is Format.JSON:
         print(json.dumps(as_json(findings, values, signatures), ensure_ascii=False, indent=1))
     else:
