@@ -33,6 +33,7 @@ from pipeline.evaluate.metrics import (
     settings_of,
     settle,
 )
+from pipeline.evaluate.metrics_task import Published, scores_of_others
 from pipeline.evaluate.predictions import OF, ScoringParams, all_left_out, rows_of, score_metric, trained
 from pipeline.metric.prediction import readable_tokens  # importing it makes our architectures known to load_config
 
@@ -43,11 +44,13 @@ CAME_ALONG = "as published with the ratings"
 class EvaluateParams(Settings):
     """Section `evaluate` of params.yaml, without the sections of single metrics.
 
-    `baselines`: names of the metrics to compute beside the trained ones. `max_tokens`: a pair is cut to this length for
-    trained metrics. `batch_tokens`: tokens in a batch, padding included. The rest: see `Settings`.
+    `baselines`: names of the metrics to compute beside the trained ones. `published`: files of others' scores.
+    `max_tokens`: a pair is cut to this length for trained metrics. `batch_tokens`: tokens in a batch, padding included.
+    The rest: see `Settings`.
     """
 
     baselines: tuple[str, ...]
+    published: tuple[Published, ...]
     max_tokens: AtLeastOne
     batch_tokens: AtLeastOne
 
@@ -82,12 +85,16 @@ def evaluate(
         job = _job(params, names[Level.SYSTEM], settled.settings, ratings, metrics)
         system_scores = _predicted(job, out / "system_predictions", SYSTEM_PREDICTIONS, left_out)
     scores = pandas.concat([scores, published_scores(rows)])
+    others = scores_of_others(params.published, rows, set(scores["metric"]))
+    scores, system_scores = pandas.concat([scores, others.segments]), pandas.concat([system_scores, others.systems])
+    left_out += others.left_out
     found = benchmark(rows, scores, system_scores, params)
     write_shard(out / "agreement" / shard_name(0), table_of(found.agreement.to_dict("records"), AGREEMENT))
     write_json(out / "significance.json", as_records(found.differences))
     signatures = {name: metric.signature(settings_of(metric, settled.settings)) for name, metric in usable.items()}
     came_along = [name for name in scores["metric"].unique() if name.startswith(PUBLISHED)]
-    signatures |= dict.fromkeys(came_along, CAME_ALONG)
+    came_along += [name for name in system_scores["metric"].unique() if name.startswith(PUBLISHED)]
+    signatures |= dict.fromkeys(came_along, CAME_ALONG) | others.signatures
     write_json(out / "method.json", _method(params, found, signatures) | {"not_scored": left_out})
     write_json(out / "counts.json", counts)
 

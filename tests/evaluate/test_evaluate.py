@@ -24,6 +24,7 @@ from pipeline.statistics.correlation import kendall, pearson
 WORDS = ["the", "old", "new", "river", "town", "bridge", "was", "built", "near", "closed", "in", "spring"]
 SECTION: dict[str, Any] = {
     "baselines": ["sentbleu", "chrf++", "bertscore_idf"],
+    "published": [],
     "max_tokens": 24,
     "batch_tokens": 64,
     "resamples": 50,

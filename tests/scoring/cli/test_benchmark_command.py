@@ -88,7 +88,7 @@ def test_the_numbers_are_those_of_the_stage_evaluate(
     monkeypatch.setenv("BLEURT_WORKERS", "1")
     shutil.copytree(checkpoint, tmp_path / "finetune" / "all")
     params = EvaluateParams(
-        baselines=("sentbleu", "ter"), max_tokens=64, batch_tokens=8192,
+        baselines=("sentbleu", "ter"), published=(), max_tokens=64, batch_tokens=8192,
         resamples=30, confidence=0.95, permutations=20, darr_gap=25.0, seed=1,
     )  # fmt: skip
     evaluate(params, {}, ["all"], collected, tmp_path / "finetune", tmp_path / "out")
