@@ -23,7 +23,7 @@ from pipeline.core.errors import ModelError
 from pipeline.core.records import NO_PAIR, PREDICTIONS, RATINGS, SYSTEM_PREDICTIONS, TRAINED
 from pipeline.core.shards import read_shard, table_of
 from pipeline.core.work import Outcome
-from pipeline.evaluate.metrics import Level, Metric, Reads, Row, Texts, known_metrics, settings_of
+from pipeline.evaluate.metrics import Level, Metric, Reads, Row, Texts, UnreadableError, known_metrics, settings_of
 
 UNREADABLE = "its writing cannot be read by the baseline"
 SOURCELESS = "a row has no source, which the metric reads"
@@ -158,7 +158,11 @@ def score_rows(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens:
     calls = readable if metric.apart else [sorted(itertools.chain.from_iterable(readable))]
     for places in calls:
         mine = [rows[place] for place in places]
-        values = score_segments(metric, settings, _texts(metric, mine), batch_tokens)
+        try:
+            values = score_segments(metric, settings, _texts(metric, mine), batch_tokens)
+        except UnreadableError as error:
+            left_out[str(error)] += len(places)
+            continue
         scores[places] = values[numpy.arange(len(mine)), _outputs(metric, mine)]
     return Scores(scores, dict(left_out))
 

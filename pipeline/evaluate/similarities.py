@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy
 from numpy.typing import NDArray
 
+from pipeline.evaluate.metrics import UnreadableError
 from pipeline.evaluate.phrases import Weights, learn_weights, precision_recall
 
 Array = NDArray[numpy.float64]
@@ -82,7 +83,8 @@ def compared(kind: Kind, left: Sequence[str], candidates: Sequence[str], longest
     """Precision and recall of each candidate against the text at its left, (n, 2), from 0 to 1.
 
     `left`: references, or sources if `kind.across`. Weights are learnt on the left texts, each counted once; across
-    languages those of candidates on the candidates.
+    languages those of candidates on the candidates. An UnreadableError if an encoder knows less than half of the tokens
+    of a side.
     """
     assert len(left) == len(candidates), (len(left), len(candidates))
     if isinstance(kind, States):
@@ -146,6 +148,10 @@ def _by_states(kind: States, left: Sequence[str], candidates: Sequence[str], lon
     texts = {text: row for row, text in enumerate(dict.fromkeys((*left, *candidates)))}
     tokenized = tokenize(kind.model, kind.layer, list(texts))
     ids = {text: tokenized.ids[row] for text, row in texts.items()}
+    for side, given in (("sources" if kind.across else "references", left), ("candidates", candidates)):
+        tokens = [token for text in dict.fromkeys(given) for token in ids[text]]
+        if 2 * tokens.count(tokenized.encoder.tokenizer.unk_token_id) > len(tokens):
+            raise UnreadableError(f"{kind.model} does not know most of the words of the {side}")
     weights, candidate_weights = _learn(ids, left, candidates, kind.across)
     found = numpy.zeros((len(left), 2))
     for rows in _blocks(left):

@@ -61,7 +61,7 @@ def area(p: Array, q: Array, scale: float, mixtures: int) -> float:
     x = numpy.array([0.0, *(_divergence(q, r) for r in blends), numpy.inf])
     y = numpy.array([numpy.inf, *(_divergence(p, r) for r in blends), 0.0])
     x, y = numpy.exp(-scale * x), numpy.exp(-scale * y)
-    by_x, by_y = numpy.argsort(x, kind="stable"), numpy.argsort(y, kind="stable")
+    by_x, by_y = numpy.lexsort((-y, x)), numpy.lexsort((-x, y))
     return float(numpy.trapezoid(y[by_x], x[by_x]) + numpy.trapezoid(x[by_y], y[by_y])) / 2
 
 

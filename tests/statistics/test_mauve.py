@@ -1,5 +1,6 @@
 """MAUVE: histograms by hand, clusters that any k-means finds, and the package mauve-text where it is installed."""
 
+import itertools
 import math
 
 import numpy
@@ -28,7 +29,7 @@ def test_the_area_of_a_coarse_curve_by_hand() -> None:
     # Mixtures of p (1, 0) and q (1/2, 1/2) at the ends and the middle; r = (3/4, 1/4): KL(p, r) = ln 4/3,
     # KL(q, r) = ln(4/3)/2. The ends have KL(q, p) without bounds, KL(p, q) = ln 2, and 0; c 1.
     points = [(0.0, 1.0), (math.exp(-0.5 * math.log(4 / 3)), 3 / 4), (1.0, 1 / 2), (1.0, 0.0)]
-    under = sum((x2 - x1) * (y1 + y2) / 2 for (x1, y1), (x2, y2) in zip(points, points[1:], strict=False))
+    under = sum((x2 - x1) * (y1 + y2) / 2 for (x1, y1), (x2, y2) in itertools.pairwise(points))
     found = area(numpy.array([1.0, 0.0]), numpy.array([0.5, 0.5]), 1.0, 3)
     assert found == pytest.approx(under, abs=2e-3)  # the ends are at 1e-6
 

@@ -59,9 +59,9 @@ def test_a_failure_that_passes_is_tried_again(failure: Reply) -> None:
 
 
 def test_a_failure_that_stays_is_told() -> None:
-    with serving(lambda prompt, before: Reply(status=500)) as server:
-        with pytest.raises(ModelError, match=r"/v1: gives no answer \(status 500\)"):
-            judge(endpoint=server.endpoint).answers(["a", "b"])
+    match = r"/v1: gives no answer \(status 500\)"
+    with serving(lambda prompt, before: Reply(status=500)) as server, pytest.raises(ModelError, match=match):
+        judge(endpoint=server.endpoint).answers(["a", "b"])
     with serving(lambda prompt, before: Reply(status=401)) as server:
         with pytest.raises(ModelError, match=r"chat/completions: refuses the request \(status 401\)"):
             judge(endpoint=server.endpoint).answers(["a"])

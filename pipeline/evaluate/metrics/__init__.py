@@ -36,6 +36,10 @@ class Reads(enum.Flag):
     CANDIDATE = enum.auto()
 
 
+class UnreadableError(ModelError):
+    """A metric finds while scoring that its model does not know the language of the texts; they are left out."""
+
+
 class Level(enum.StrEnum):
     """What a metric scores: every segment, or a system by all its segments at once."""
 

@@ -14,6 +14,7 @@ encoder's tokens are its pieces, and equal pieces are not set to 1, as there wit
 and alpha can be chosen by Kendall on validation ratings, as the layer of BERTScore is.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +25,7 @@ import pandas
 
 from pipeline.core.errors import ModelError
 from pipeline.core.params import AtLeastOne, ModelName, Share, params
-from pipeline.evaluate.metrics import Metric, Reads, Row, Section, Texts
+from pipeline.evaluate.metrics import Metric, Reads, Row, Section, Texts, UnreadableError
 from pipeline.evaluate.metrics.ngrams import has_words
 from pipeline.evaluate.phrases import f_score
 from pipeline.evaluate.similarities import Kind, Spelling, States, Tokens, Vectors, compared
@@ -153,8 +154,9 @@ def kendalls(
     for number, kind in enumerate(kinds):
         for place, group in enumerate(groups):
             left, human = list(group["source" if across else "reference"]), group["score"].to_numpy(float)
-            values = compared(kind, left, list(group["candidate"]), longest, batch_tokens)
-            found[number, :, place] = [kendall(human, f_score(values, alpha)) for alpha in alphas]
+            with contextlib.suppress(UnreadableError):
+                values = compared(kind, left, list(group["candidate"]), longest, batch_tokens)
+                found[number, :, place] = [kendall(human, f_score(values, alpha)) for alpha in alphas]
     known = ~numpy.isnan(found)
     return numpy.where(known.any(2), numpy.nansum(found, axis=2) / numpy.maximum(known.sum(2), 1), numpy.nan)
 

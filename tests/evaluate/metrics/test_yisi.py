@@ -13,7 +13,7 @@ from pipeline.core.params import from_mapping
 from pipeline.evaluate.metrics import Metric, Texts, known_metrics, settle
 from pipeline.evaluate.metrics.yisi import ALPHA, ALPHAS, Settled, kendalls
 from pipeline.evaluate.phrases import f_score, learn_weights, precision_recall
-from pipeline.evaluate.predictions import score_segments
+from pipeline.evaluate.predictions import score_rows, score_segments
 from pipeline.evaluate.similarities import Spelling, States, Tokens, common_substring, compared
 from pipeline.statistics.correlation import kendall
 from pipeline.teachers.word_vectors import load_word_vectors
@@ -155,6 +155,17 @@ def test_yisi2_reads_the_source(tiny_encoder: Path) -> None:
     texts = Texts(((), ()), ("the old bridge", "a town"), ("the old bridge", "near 1910 , by it"))
     same, other = metric.score(texts, settings, 64)
     assert same == pytest.approx(1.0, abs=1e-5) and other < 0.99
+
+
+def test_a_language_that_the_encoder_does_not_know_is_left_out(tiny_encoder: Path) -> None:
+    metric = known_metrics()["yisi1"]
+    settings = settled(metric, **ONE | {"model": str(tiny_encoder), "layer": 1})
+    names = {"corpus": "own", "other_references": [], "source": None, "aspect": "adequacy"}
+    pairs = (("de-en", "the old bridge", "a bridge"), ("en-ru", "кот спит", "the кот спал"))
+    rows = [{**names, "language_pair": pair, "reference": z, "candidate": c} for pair, z, c in pairs]
+    found = score_rows(metric, settings, rows, 64)
+    assert numpy.isfinite(found.values).tolist() == [True, False]
+    assert found.left_out == {f"{tiny_encoder} does not know most of the words of the references": 1}
 
 
 def test_bad_files_of_word_vectors_are_named(tmp_path: Path) -> None:
