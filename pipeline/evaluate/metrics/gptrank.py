@@ -58,9 +58,8 @@ def ranked(answer: str, count: int) -> list[int] | None:
     ([1, 0, 1], None)
     """
     lines = re.findall(r"^\W*ranking\W*:(.*)$", answer, re.IGNORECASE | re.MULTILINE)
-    steps = (
-        [re.split("=", step) for step in re.sub(r"[*_`.\[\]()\s]", "", lines[-1].upper()).split(">")] if lines else []
-    )
+    order = re.sub(r"[*_`.\[\]()\s]", "", lines[-1]).upper() if lines else ""
+    steps = [step.split("=") for step in order.split(">")]
     letters = [letter for step in steps for letter in step]
     if sorted(letters) != list(ascii_uppercase[:count]):
         return None

@@ -6,7 +6,9 @@
 
 The pipeline's own evaluation: Kendall, Pearson, Spearman and DARR by language pair and on average, with bootstrap
 intervals, beside the baselines, and paired tests against the best of them, corrected by Holm for their number. A
-baseline that scores whole systems, such as bleu, adds the correlation with people's mean ratings of the systems.
+baseline that scores whole systems, such as bleu, adds the correlation with people's mean ratings of the systems. One
+that cannot score (no model, no server, no sources) is left out, and standard error says why. --published takes scores
+of others and --export writes ours, as files of WMT's metrics task.
 Ratings are a CSV, TSV, JSONL or Parquet file (or a folder of these) with the columns reference, candidate and score, as
 the layout `own` reads them, or a folder that the stage collect wrote, whose rows of --split are taken. Texts are read
 as `collect` reads them (character references undone, rows with more words than `collect.max_words` of params.yaml left
