@@ -76,7 +76,9 @@ def read_scores(file: Path) -> list[Score]:
         segment = str(whole_number(fields[5], "SEGMENT", file, line)) if len(fields) == FIELDS["segments"] else None
         if found and (segment is None) != (found[0].segment is None):
             raise InputError("is for segments where others are for systems, or the reverse", file=file, line=line)
-        made = Score(*fields[:5], segment, number(fields[-1], "SCORE", file, line))
+        metric, pair, test_set, reference, system = fields[:5]
+        score = number(fields[-1], "SCORE", file, line)
+        made = Score(metric, pair, test_set, reference, system, segment, score)
         key = (*fields[:5], segment)
         if key in known:
             raise InputError("scores a second time what an earlier line scores", file=file, line=line)
@@ -172,7 +174,7 @@ def write_scores(
         files.append(_write(folder / f"{metric.replace('/', '-')}.seg.score", lines))
         files.append(_write(folder / f"{metric.replace('/', '-')}.sys.score", _means(lines)))
     for metric, mine in _ours(system_scores):
-        systems = {
+        systems: Lines = {
             (metric, one["language_pair"], one["corpus"], REFERENCE, one["system"]): one["score"]
             for one in mine.to_dict("records")
         }

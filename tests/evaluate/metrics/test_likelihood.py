@@ -29,7 +29,11 @@ def log_likelihoods(folder: Path, lefts: tuple[str, ...], targets: tuple[str, ..
     for left, target in zip(lefts, targets, strict=True):
         batch = tokenizer(left, text_target=target, return_tensors="pt")
         with torch.inference_mode():
-            found.append(-float(marian(**batch).loss))
+            logits = marian(**batch).logits[0]
+        logits = logits.clone()
+        logits[:, marian.config.pad_token_id] = -torch.inf  # the padding is no word
+        labels = batch["labels"][0]
+        found.append(float(logits.log_softmax(-1)[torch.arange(len(labels)), labels].mean()))
     return found
 
 
