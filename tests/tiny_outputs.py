@@ -122,7 +122,8 @@ def write_evaluation(folder: Path) -> None:
     settings = {"resamples": 40, "confidence": 0.95, "permutations": 20, "darr_gap": 25.0, "seed": 1}
     left_out = {"corpus": "wmt17", "aspect": "adequacy", "language_pair": "fi-en", "reason": "all ratings are equal"}
     method = {"signatures": {"sentbleu": "nrefs:1|tok:13a"}, "left_out": [left_out], "years": {"wmt17": 2017}}
-    write_json(folder / "method.json", {"settings": settings, **method})
+    not_scored = [{"metric": "yisi2", "reason": "nowhere: no such model folder.", "rows": 24}]
+    write_json(folder / "method.json", {"settings": settings, **method, "not_scored": not_scored})
     write_json(folder / "counts.json", {"rows_in": 30, "rows_out": 24, "dropped": {"train split": 6}})
     for index, (metric, scores) in enumerate(SCORES.items()):
         rows = [{"rating_id": name, "metric": metric, "score": score} for name, score in scores.items()]

@@ -5,7 +5,7 @@ A metric's predictions are the unit of work and of resume. Metrics that score wh
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from pipeline.core import modules
 from pipeline.core.errors import InputError
-from pipeline.core.models import load_config, load_tokenizer, locate
+from pipeline.core.models import load_config, load_tokenizer
 from pipeline.core.modules import code_fingerprint
 from pipeline.core.params import AtLeastOne, params
 from pipeline.core.records import AGREEMENT, CLUSTERS, PREDICTIONS, PUBLISHED, RATINGS, SYSTEM_PREDICTIONS, TRAINED
@@ -22,8 +22,19 @@ from pipeline.core.shards import list_shards, read_rows, shard_name, table_of, w
 from pipeline.core.work import Job, run_job, write_json
 from pipeline.evaluate import metrics as baselines
 from pipeline.evaluate.benchmark import Findings, Settings, as_records, benchmark
-from pipeline.evaluate.metrics import Level, Metric, Row, check_names, known_metrics, sections_of, settings_of
-from pipeline.evaluate.predictions import ScoringParams, rows_of, score_metric, trained
+from pipeline.evaluate.metrics import (
+    Level,
+    Metric,
+    Row,
+    Settled,
+    check_names,
+    known_metrics,
+    model_files,
+    settings_of,
+    settle,
+)
+from pipeline.evaluate.metrics_task import Published, scores_of_others
+from pipeline.evaluate.predictions import OF, ScoringParams, all_left_out, rows_of, score_metric, trained
 from pipeline.metric.prediction import readable_tokens  # importing it makes our architectures known to load_config
 
 CAME_ALONG = "as published with the ratings"
@@ -33,11 +44,13 @@ CAME_ALONG = "as published with the ratings"
 class EvaluateParams(Settings):
     """Section `evaluate` of params.yaml, without the sections of single metrics.
 
-    `baselines`: names of the metrics to compute beside the trained ones. `max_tokens`: a pair is cut to this length for
-    trained metrics. `batch_tokens`: tokens in a batch, padding included. The rest: see `Settings`.
+    `baselines`: names of the metrics to compute beside the trained ones. `published`: files of others' scores.
+    `max_tokens`: a pair is cut to this length for trained metrics. `batch_tokens`: tokens in a batch, padding included.
+    The rest: see `Settings`.
     """
 
     baselines: tuple[str, ...]
+    published: tuple[Published, ...]
     max_tokens: AtLeastOne
     batch_tokens: AtLeastOne
 
@@ -59,23 +72,31 @@ def evaluate(
     if not counts["rows_out"]:
         raise InputError("no row has the split test, so there is nothing to evaluate", file=ratings)
     contenders = _contenders(params, variants, metrics)
-    settled = _settled(params, contenders.values(), sections, ratings)
+    settled = settle(contenders.values(), sections, rows_of(list_shards(ratings), "validation"), params.batch_tokens)
     _clear(out)
-    names = {level: [name for name, metric in contenders.items() if metric.level is level] for level in Level}
-    scores = _predicted(_job(params, names[Level.SEGMENT], settled, ratings, metrics), out / "predictions")
+    rows = rows_of(list_shards(ratings), "test")
+    left_out = _failed(contenders, settled, rows)
+    usable = {name: metric for name, metric in contenders.items() if name not in settled.failed}
+    names = {level: [name for name, metric in usable.items() if metric.level is level] for level in Level}
+    job = _job(params, names[Level.SEGMENT], settled.settings, ratings, metrics)
+    scores = _predicted(job, out / "predictions", PREDICTIONS, left_out)
     system_scores = pandas.DataFrame(columns=SYSTEM_PREDICTIONS.names)
     if names[Level.SYSTEM]:
-        job = _job(params, names[Level.SYSTEM], settled, ratings, metrics)
-        system_scores = _predicted(job, out / "system_predictions", SYSTEM_PREDICTIONS)
-    rows = rows_of(list_shards(ratings), "test")
+        job = _job(params, names[Level.SYSTEM], settled.settings, ratings, metrics)
+        system_scores = _predicted(job, out / "system_predictions", SYSTEM_PREDICTIONS, left_out)
     scores = pandas.concat([scores, published_scores(rows)])
+    others = scores_of_others(params.published, rows, set(scores["metric"]))
+    scores, system_scores = pandas.concat([scores, others.segments]), pandas.concat([system_scores, others.systems])
+    left_out += others.left_out
     found = benchmark(rows, scores, system_scores, params)
     write_shard(out / "agreement" / shard_name(0), table_of(found.agreement.to_dict("records"), AGREEMENT))
     write_shard(out / "clusters" / shard_name(0), table_of(found.clusters.to_dict("records"), CLUSTERS))
     write_json(out / "significance.json", as_records(found.differences))
-    signatures = {name: metric.signature(settings_of(metric, settled)) for name, metric in contenders.items()}
+    signatures = {name: metric.signature(settings_of(metric, settled.settings)) for name, metric in usable.items()}
     came_along = [name for name in scores["metric"].unique() if name.startswith(PUBLISHED)]
-    write_json(out / "method.json", _method(params, found, signatures | dict.fromkeys(came_along, CAME_ALONG)))
+    came_along += [name for name in system_scores["metric"].unique() if name.startswith(PUBLISHED)]
+    signatures |= dict.fromkeys(came_along, CAME_ALONG) | others.signatures
+    write_json(out / "method.json", _method(params, found, signatures) | {"not_scored": left_out})
     write_json(out / "counts.json", counts)
 
 
@@ -107,15 +128,12 @@ def _contenders(params: EvaluateParams, variants: Sequence[str], metrics: Path) 
     return found | {name: known[name] for name in params.baselines}
 
 
-def _settled(
-    params: EvaluateParams, contenders: Iterable[Metric], given: dict[str, Any], ratings: Path
-) -> dict[str, Any]:
-    """Name of a section -> settings of its metrics; the validation ratings choose what params.yaml leaves open."""
-    validation = rows_of(list_shards(ratings), "validation")
-    return {
-        name: section.settle(given[name], validation, params.batch_tokens)
-        for name, section in sections_of(contenders).items()
-    }
+def _failed(contenders: dict[str, Metric], settled: Settled, rows: Sequence[Row]) -> list[Row]:
+    """What metrics that cannot score leave out: metric, reason and rows (or systems)."""
+    return [
+        {"metric": name, "reason": reason, "rows": sum(all_left_out(contenders[name], rows, reason).left_out.values())}
+        for name, reason in settled.failed.items()
+    ]
 
 
 def _job(params: EvaluateParams, names: Sequence[str], settled: dict[str, Any], ratings: Path, metrics: Path) -> Job:
@@ -127,7 +145,7 @@ def _job(params: EvaluateParams, names: Sequence[str], settled: dict[str, Any], 
             folders = [metrics / name.removeprefix(TRAINED)]
         else:
             section = known[name].section
-            folders = [locate(model) for model in section.models(settled[section.name])] if section else []
+            folders = model_files(section.models(settled[section.name])) if section else []
         inputs.append([*shards, *folders])
     scoring = ScoringParams(tuple(names), settled, params.max_tokens, params.batch_tokens)
     package = baselines.__name__
@@ -135,8 +153,11 @@ def _job(params: EvaluateParams, names: Sequence[str], settled: dict[str, Any], 
     return Job("pipeline.evaluate.evaluation", score_metric, inputs, scoring, extra=code)
 
 
-def _predicted(job: Job, out: Path, schema: Any = PREDICTIONS) -> pandas.DataFrame:
-    run_job(job, out)
+def _predicted(job: Job, out: Path, schema: Any, left_out: list[Row]) -> pandas.DataFrame:
+    """The scores of all metrics; what a metric left out is added to `left_out`."""
+    for text, count in run_job(job, out)["dropped"].items():
+        name, _, reason = text.partition(OF)
+        left_out.append({"metric": name, "reason": reason, "rows": count})
     return pandas.DataFrame(read_rows(out, schema), columns=schema.names)
 
 

@@ -3,6 +3,7 @@
 A baseline and a trained checkpoint are both a `Metric`; the trained one is named "bleurt/<variant>". A metric that
 reads one reference scores a row with several references against each and keeps the highest (paper, section 5.3). Equal
 texts are scored once. A metric leaves out the corpora and language pairs that it cannot read, each with the reason.
+A baseline whose model or server cannot be used leaves out everything; nothing else stops for it.
 
 A system's texts are the rated rows that name it, each once. A row of "a+b" is an output that the systems a and b share.
 """
@@ -22,11 +23,13 @@ from pipeline.core.errors import ModelError
 from pipeline.core.records import NO_PAIR, PREDICTIONS, RATINGS, SYSTEM_PREDICTIONS, TRAINED
 from pipeline.core.shards import read_shard, table_of
 from pipeline.core.work import Outcome
-from pipeline.evaluate.metrics import Level, Metric, Reads, Row, Texts, known_metrics, settings_of
+from pipeline.evaluate.metrics import Level, Metric, Reads, Row, Texts, UnreadableError, known_metrics, settings_of
 
 UNREADABLE = "its writing cannot be read by the baseline"
 SOURCELESS = "a row has no source, which the metric reads"
 NO_NUMBER = "the metric gives no number"
+OF = ": "
+"""Between a metric's name and the reason why it leaves out rows."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +70,17 @@ def rows_of(shards: Sequence[Path], split: str) -> list[Row]:
 def score_metric(index: int, inputs: Sequence[Path], params: ScoringParams) -> Outcome:
     """Shard `index`: the metric `params.metrics[index]` on all test rows of the rating shards `inputs`.
 
-    After the shards, `inputs` has the folder of a trained metric, or the folders of a baseline's models.
+    After the shards, `inputs` has the folder of a trained metric, or the folders and files of a baseline's models. A
+    reason why rows are dropped begins with the metric's name and OF.
     """
     name = params.metrics[index]
-    rows = rows_of([file for file in inputs if file.is_file()], "test")
+    rows = rows_of([file for file in inputs if file.match("part-*.parquet")], "test")
     metric = trained(name, inputs[-1], params.max_tokens) if name.startswith(TRAINED) else known_metrics()[name]
-    found = predict_rows(metric, settings_of(metric, params.settled), rows, params.batch_tokens)
+    found = attempt(metric, settings_of(metric, params.settled), rows, params.batch_tokens)
     schema = SYSTEM_PREDICTIONS if metric.level is Level.SYSTEM else PREDICTIONS
     rows_in = len(found.rows) + sum(found.left_out.values())
-    return Outcome(table_of(found.rows, schema), rows_in, len(found.rows), found.left_out)
+    left_out = {f"{name}{OF}{reason}": count for reason, count in found.left_out.items()}
+    return Outcome(table_of(found.rows, schema), rows_in, len(found.rows), left_out)
 
 
 def trained(name: str, folder: Path, max_tokens: int) -> Metric:
@@ -106,6 +111,25 @@ def _by_checkpoint(folder: Path, max_tokens: int, texts: Texts, settings: None, 
     from pipeline.metric.prediction import predict
 
     return predict(folder, texts.reference, texts.candidates, max_tokens, batch_tokens)
+
+
+def attempt(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens: int) -> Predictions:
+    """As `predict_rows`; but a baseline whose model cannot be used leaves out all rows, and the reason says why."""
+    try:
+        return predict_rows(metric, settings, rows, batch_tokens)
+    except ModelError as error:
+        if metric.name.startswith(TRAINED):
+            raise
+        return all_left_out(metric, rows, str(error))
+
+
+def all_left_out(metric: Metric, rows: Sequence[Row], reason: str) -> Predictions:
+    """No score, and all rated `rows`, or the systems in them, left out for one reason."""
+    if metric.level is Level.SEGMENT:
+        return Predictions([], {reason: len(rows)})
+    groups = _by_corpus_and_pair(rows).values()
+    count = sum(len(_systems([rows[place] for place in places])) for places in groups)
+    return Predictions([], {reason: count} if count else {})
 
 
 def predict_rows(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens: int) -> Predictions:
@@ -144,7 +168,11 @@ def score_rows(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens:
     calls = readable if metric.apart else [sorted(itertools.chain.from_iterable(readable))]
     for places in calls:
         mine = [rows[place] for place in places]
-        values = score_segments(metric, settings, _texts(metric, mine), batch_tokens)
+        try:
+            values = score_segments(metric, settings, _texts(metric, mine), batch_tokens)
+        except UnreadableError as error:
+            left_out[str(error)] += len(places)
+            continue
         scores[places] = values[numpy.arange(len(mine)), _outputs(metric, mine)]
     return Scores(scores, dict(left_out))
 

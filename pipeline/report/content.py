@@ -38,6 +38,7 @@ def page_content(
         "demonstration": views.demonstration(found, marks),
         "settings": found.method.get("settings", {}),
         "signatures": found.method.get("signatures", {}),
+        "not_scored": found.method.get("not_scored", []),
         "corrected": bool(found.significance) and all("p_value_holm" in record for record in found.significance),
         "benchmarks": [_benchmark(found, mark, points, worst_count) for mark in marks],
         "techniques": techniques(pairs),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy
 
-from pipeline.core.errors import ParamsError
+from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.modules import ROOT
 from pipeline.core.records import TRAINED
 from pipeline.evaluate.metrics import (
@@ -23,11 +23,13 @@ from pipeline.evaluate.metrics import (
     Metric,
     Reads,
     Row,
+    Settled,
     Texts,
     known_metrics,
     load_sections,
     sections_of,
     settings_of,
+    settle,
 )
 from pipeline.scoring.inputs import at_least_one
 from pipeline.statistics.system_comparison import Settings, randomise, randomise_corpus
@@ -63,10 +65,8 @@ def metric_name(text: str) -> str:
     return found
 
 
-def settled_for(
-    metrics: Iterable[Metric], arguments: argparse.Namespace, validation: Sequence[Row] = ()
-) -> dict[str, Any]:
-    """Name of a section -> the settings of its metrics; `validation`: rated rows that choose what is left open."""
+def settled_for(metrics: Sequence[Metric], arguments: argparse.Namespace, validation: Sequence[Row] = ()) -> Settled:
+    """The settings of the metrics' sections, and what cannot score; `validation` rows choose what is left open."""
     sections = sections_of(metrics)
     given: dict[str, Any] = {}
     if BERTSCORE in sections:
@@ -78,7 +78,7 @@ def settled_for(
         given[BERTSCORE] = sections[BERTSCORE].params(model=arguments.bertscore_model, layer=layer)
     others = [metric for metric in metrics if metric.section is not None and metric.section.name != BERTSCORE]
     given |= load_sections(params_file(), others)
-    return {name: section.settle(given[name], validation, BATCH_TOKENS) for name, section in sections.items()}
+    return settle(metrics, given, validation, BATCH_TOKENS)
 
 
 def checkpoints(
@@ -161,9 +161,11 @@ class SystemScores:
 
 
 def baseline_scores(
-    metrics: Sequence[Metric], settled: dict[str, Any], systems: Sequence[Texts], tests: Settings
+    metrics: Sequence[Metric], settled: Settled, systems: Sequence[Texts], tests: Settings
 ) -> list[SystemScores]:
     """The results of each of the `metrics` for the `systems`; those with a corpus score come first.
+
+    A metric whose model cannot be used is left out, with a warning on standard error.
 
     BLEU, chrF and TER are sacrebleu's corpus scores with its signature; TER counts errors, so lower is better there.
     Other metrics are means over the segments. The p-values are of paired approximate randomisation against the first
@@ -173,7 +175,15 @@ def baseline_scores(
     """
     _check_sources(metrics, systems)
     ordered = sorted(metrics, key=lambda metric: metric.corpus is None)
-    return [_score_systems(metric, settings_of(metric, settled), systems, tests) for metric in ordered]
+    found = []
+    for metric in ordered:
+        try:
+            if metric.name in settled.failed:
+                raise ModelError(settled.failed[metric.name])
+            found.append(_score_systems(metric, settings_of(metric, settled.settings), systems, tests))
+        except ModelError as error:
+            print(f"warning: {metric.name} is left out: {error}", file=sys.stderr)
+    return found
 
 
 def _check_sources(metrics: Iterable[Metric], systems: Sequence[Texts]) -> None:

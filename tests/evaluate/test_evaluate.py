@@ -16,13 +16,15 @@ from pipeline.core.params import from_mapping
 from pipeline.core.records import AGREEMENT, CLUSTERS, PREDICTIONS, RATINGS
 from pipeline.core.shards import list_shards, read_rows, read_shard, shard_name, table_of, write_shard
 from pipeline.evaluate.evaluation import EvaluateParams, evaluate
-from pipeline.evaluate.metrics import embeddings, score_pairs
+from pipeline.evaluate.metrics import embeddings, score_pairs, yisi
 from pipeline.evaluate.metrics.embeddings import layer_kendalls
+from pipeline.evaluate.similarities import Tokens
 from pipeline.statistics.correlation import kendall, pearson
 
 WORDS = ["the", "old", "new", "river", "town", "bridge", "was", "built", "near", "closed", "in", "spring"]
 SECTION: dict[str, Any] = {
     "baselines": ["sentbleu", "chrf++", "bertscore_idf"],
+    "published": [],
     "max_tokens": 24,
     "batch_tokens": 64,
     "resamples": 50,
@@ -184,6 +186,31 @@ def test_a_layer_cannot_be_chosen_without_validation(project: Path) -> None:
         write_shard(shard, table_of(rows, RATINGS))
     with pytest.raises(ParamsError, match=r"^evaluate\.bertscore\.layer: is null, but there are no validation ratings"):
         run("evaluate", baselines=["bertscore"], layer=None)
+
+
+def test_a_metric_that_cannot_score_is_left_out_with_its_reason_and_nothing_else_stops(project: Path) -> None:
+    states = yisi.OneLanguage("./nowhere", 1, None, 0.8, 0.7, 3, Tokens.MT13A)
+    vectors = yisi.TwoLanguages("./nowhere", None, "no.vec", "no.vec", 0.8, 3, Tokens.MT13A)
+    sections = {"yisi1": states, "yisi2": vectors}
+    folders = Path("collect"), Path.cwd() / "finetune", Path("out")
+    evaluate(params(baselines=["yisi1", "sentbleu", "yisi2", "rougeL"]), sections, ["none"], *folders)
+    predictions = {row["metric"] for row in read_rows(Path("out/predictions"), PREDICTIONS)}
+    assert predictions == {"bleurt/none", "sentbleu", "rougeL"}
+    method = json.loads(Path("out/method.json").read_text())
+    assert method["not_scored"] == [
+        {"metric": "yisi1", "reason": "./nowhere: no such model folder.", "rows": 40},
+        {"metric": "yisi2", "reason": "no.vec: no such file of word vectors.", "rows": 40},
+    ]
+    assert set(method["signatures"]) == predictions
+
+
+def test_a_metric_without_sources_is_left_out_with_its_reason(project: Path) -> None:
+    files = yisi.TwoLanguages("none", None, "vectors", "vectors", 0.8, 3, Tokens.BLANKS)
+    Path("vectors").write_text("1 1\nthe 1\n")
+    folders = Path("collect"), Path.cwd() / "finetune", Path("out")
+    evaluate(params(baselines=["sentbleu", "yisi2"]), {"yisi2": files}, ["none"], *folders)
+    (record,) = json.loads(Path("out/method.json").read_text())["not_scored"]
+    assert record == {"metric": "yisi2", "reason": "a row has no source, which the metric reads", "rows": 40}
 
 
 def test_a_language_pair_on_which_people_say_nothing_is_told_and_not_averaged(project: Path) -> None:

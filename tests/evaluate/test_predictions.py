@@ -135,7 +135,7 @@ def test_a_baseline_leaves_out_what_it_cannot_read(tmp_path: Path) -> None:
     shard = tmp_path / shard_name(0)
     write_shard(shard, table_of(rows, RATINGS))
     found = score_metric(0, [shard], dataclasses.replace(PARAMS, metrics=("rougeL",)))
-    assert (found.rows_in, found.rows_out, found.dropped) == (3, 1, {UNREADABLE: 2})
+    assert (found.rows_in, found.rows_out, found.dropped) == (3, 1, {f"rougeL: {UNREADABLE}": 2})
 
 
 def test_only_test_rows_are_read_from_all_shards_in_order(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy
 
 from pipeline.core import modules
+from pipeline.core.errors import ModelError
 from pipeline.core.params import load_params
 
 Row = dict[str, Any]
@@ -33,6 +34,10 @@ class Reads(enum.Flag):
 
     SOURCE = enum.auto()
     CANDIDATE = enum.auto()
+
+
+class UnreadableError(ModelError):
+    """A metric finds while scoring that its model does not know the language of the texts; they are left out."""
 
 
 class Level(enum.StrEnum):
@@ -79,7 +84,8 @@ def _as_given(params: Any, validation: Sequence[Row], batch_tokens: int) -> Any:
 class Section:
     """The settings of a module's metrics: the section `evaluate.<name>` of params.yaml.
 
-    `params`: its class, made by `pipeline.core.params.params`. `models(settings)`: names of the models that are used.
+    `params`: its class, made by `pipeline.core.params.params`. `models(settings)`: names of the models that are used,
+    or paths of files.
     `settle(params, validation rows, batch_tokens)`: the settings that the metrics get; what the params leave open is
     chosen on the validation ratings.
     """
@@ -166,6 +172,38 @@ def load_sections(file: Path, metrics: Iterable[Metric]) -> dict[str, Any]:
     return {
         name: load_params(file, f"evaluate.{name}", section.params) for name, section in sections_of(metrics).items()
     }
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Settings of the metrics by the names of their sections, and why the other metrics of `failed` cannot score."""
+
+    settings: dict[str, Any]
+    failed: dict[str, str]
+
+
+def settle(metrics: Iterable[Metric], given: dict[str, Any], validation: Sequence[Row], batch_tokens: int) -> Settled:
+    """Settle the sections of `metrics`, whose params are `given`, and look whether their models are here.
+
+    A model that cannot be used fails the metrics of its section and no other; see `Section` for the arguments.
+    """
+    metrics = list(metrics)
+    settings: dict[str, Any] = {}
+    failed: dict[str, str] = {}
+    for name, section in sections_of(metrics).items():
+        try:
+            settings[name] = section.settle(given[name], validation, batch_tokens)
+            model_files(section.models(settings[name]))
+        except ModelError as error:
+            failed |= {metric.name: str(error) for metric in metrics if metric.section is section}
+    return Settled(settings, failed)
+
+
+def model_files(names: Iterable[str]) -> list[Path]:
+    """The file or the folder of each model: a file's path, or a name as `pipeline.core.models` knows it."""
+    from pipeline.core.models import locate
+
+    return [Path(name) if Path(name).is_file() else locate(name) for name in names]
 
 
 def settings_of(metric: Metric, settled: dict[str, Any]) -> Any:

@@ -7,7 +7,9 @@
 The pipeline's own evaluation: Kendall, Pearson, Spearman and DARR by language pair and on average, with bootstrap
 intervals, beside the baselines, and paired tests against the best of them, corrected by Holm for their number. Tables
 of their own show agreement on segments with ties, clusters of significance, and, if the ratings name systems, agreement
-on systems (docs/pipeline.md explains each). A baseline that scores whole systems, such as bleu, joins the latter.
+on systems (docs/pipeline.md explains each). A baseline that scores whole systems, such as bleu, joins the latter. One
+that cannot score (no model, no server, no sources) is left out, and standard error says why. --published takes scores
+of others and --export writes ours, as files of WMT's metrics task.
 Ratings are a CSV, TSV, JSONL or Parquet file (or a folder of these) with the columns reference, candidate and score, as
 the layout `own` reads them, or a folder that the stage collect wrote, whose rows of --split are taken. Texts are read
 as `collect` reads them (character references undone unless --character_references kept, rows with more words than
@@ -38,8 +40,9 @@ from pipeline.core.records import (
     headline_statistics,
 )
 from pipeline.evaluate.benchmark import Findings, Settings, as_records, benchmark
-from pipeline.evaluate.metrics import Level, Metric, known_metrics, settings_of
-from pipeline.evaluate.predictions import predict_rows
+from pipeline.evaluate.metrics import Level, Metric, Settled, known_metrics, settings_of
+from pipeline.evaluate.metrics_task import Published, scores_of_others, write_scores
+from pipeline.evaluate.predictions import all_left_out, attempt
 from pipeline.scoring import output
 from pipeline.scoring.contenders import (
     BATCH_TOKENS,
@@ -68,6 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="metrics of pipeline/evaluate/metrics (default: evaluate.baselines of params.yaml)")  # fmt: skip
     add_encoder_arguments(parser)
     add_character_references(add)
+    add("--published", nargs="+", action="extend", type=Path, default=[], metavar="FILE",
+        help="scores of others, files of WMT's metrics task (METRIC LP TESTSET REF SYSTEM SEGMENT SCORE)")  # fmt: skip
+    add("--export", type=Path, metavar="FOLDER", help="write our scores there as files of WMT's metrics task")
     add("--max_tokens", type=at_least_one, metavar="N", help="tokens of a pair that are read (default 128)")
     add("--resamples", type=at_least_one, default=1000, metavar="N", help="of the bootstrap (default 1000)")
     add("--permutations", type=at_least_one, default=1000, metavar="N", help="of the paired tests (default 1000)")
@@ -80,7 +86,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read the ratings, score them with everything that is named, measure, print."""
     import pandas
-    from tqdm import tqdm
 
     if arguments.scale is not None and not 0 < arguments.scale < math.inf:
         raise ParamsError(f"--scale: must be a positive number, not {arguments.scale}.")
@@ -94,22 +99,55 @@ def run(arguments: argparse.Namespace) -> int:
     metrics = [*checkpoints(checkpoint_names, arguments.max_tokens, rows, said), *baselines(arguments.baselines)]
     validation = read_collected(arguments.ratings, ["validation"]) if collected else []
     settled = settled_for(metrics, arguments, validation)
-    found: dict[Level, list[Row]] = {level: [] for level in Level}
-    for metric in tqdm(metrics, unit="metric", disable=not sys.stderr.isatty()):
-        predictions = predict_rows(metric, settings_of(metric, settled), rows, BATCH_TOKENS)
-        found[metric.level] += predictions.rows
-        for reason, count in predictions.left_out.items():
-            unit = "systems" if metric.level is Level.SYSTEM else "ratings"
-            print(f"warning: {metric.name}: {count} {unit} are left out: {reason}", file=sys.stderr)
-    scores = pandas.DataFrame(found[Level.SEGMENT], columns=PREDICTIONS.names)
-    system_scores = pandas.DataFrame(found[Level.SYSTEM], columns=SYSTEM_PREDICTIONS.names)
+    scores, system_scores = score_all(metrics, settled, rows)
+    corpora = sorted({row["corpus"] for row in rows})
+    files = [Published(str(file), corpus) for file in arguments.published for corpus in corpora]
+    others = scores_of_others(files, rows, set())
+    for one in others.left_out:
+        print(f"warning: {one['metric']}: {one['rows']} ratings are left out: {one['reason']}", file=sys.stderr)
+    scores, system_scores = pandas.concat([scores, others.segments]), pandas.concat([system_scores, others.systems])
     findings = benchmark(rows, scores, system_scores, settings)
-    signatures = {metric.name: metric.signature(settings_of(metric, settled)) for metric in metrics}
+    usable = [metric for metric in metrics if metric.name not in settled.failed]
+    signatures = {metric.name: metric.signature(settings_of(metric, settled.settings)) for metric in usable}
+    signatures |= others.signatures
+    if arguments.export is not None:
+        export(arguments.export, rows, scores, system_scores)
     if arguments.format is Format.JSON:
         print(json.dumps(as_json(findings, values, signatures), ensure_ascii=False, indent=1))
     else:
         print(render(findings, settings, signatures, arguments.format, arguments.width))
     return 0
+
+
+def score_all(metrics: Sequence[Metric], settled: Settled, rows: Sequence[Row]) -> tuple[Any, Any]:
+    """Scores of the rows, and of the systems; says on standard error what a metric leaves out and why."""
+    import pandas
+    from tqdm import tqdm
+
+    found: dict[Level, list[Row]] = {level: [] for level in Level}
+    for metric in tqdm(metrics, unit="metric", disable=not sys.stderr.isatty()):
+        failed = settled.failed.get(metric.name)
+        if failed is None:
+            predictions = attempt(metric, settings_of(metric, settled.settings), rows, BATCH_TOKENS)
+        else:
+            predictions = all_left_out(metric, rows, failed)
+        found[metric.level] += predictions.rows
+        for reason, count in predictions.left_out.items():
+            unit = "systems" if metric.level is Level.SYSTEM else "ratings"
+            print(f"warning: {metric.name}: {count} {unit} are left out: {reason}", file=sys.stderr)
+    return (
+        pandas.DataFrame(found[Level.SEGMENT], columns=PREDICTIONS.names),
+        pandas.DataFrame(found[Level.SYSTEM], columns=SYSTEM_PREDICTIONS.names),
+    )
+
+
+def export(folder: Path, rows: Sequence[Row], scores: Any, system_scores: Any) -> None:
+    """Write our scores as files of WMT's metrics task; says on standard error what was written and what was not."""
+    files, without = write_scores(folder, rows, scores, system_scores)
+    print(f"{folder}: {len(files)} files of scores", file=sys.stderr)
+    if without:
+        problem = "have no system, or no number of a segment, and are not in these files"
+        print(f"warning: {without} ratings {problem}", file=sys.stderr)
 
 
 def baselines(wanted: Sequence[str] | None) -> list[Metric]:

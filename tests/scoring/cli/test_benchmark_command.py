@@ -74,6 +74,28 @@ def benchmark(ratings: Path, checkpoint: Path, *options: str) -> int:
     return main(["benchmark", "--ratings", str(ratings), "-c", str(checkpoint), *FEW, *options])
 
 
+def test_exported_scores_come_back_as_published_ones(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = [{**row, "system": "abc"[n % 4 % 3], "segment": str(n // 4 + 1)} for n, row in enumerate(ROWS)]
+    nameless = {**ROWS[0], "rating_id": "own/x", "language_pair": "cs-en"}
+    write_shard(tmp_path / "named" / shard_name(0), table_of(named, RATINGS))
+    write_shard(tmp_path / "more" / shard_name(0), table_of([*named, nameless], RATINGS))
+    assert benchmark(tmp_path / "more", checkpoint, "--export", str(tmp_path / "scores")) == 0
+    said = capsys.readouterr().err
+    assert "scores: 6 files of scores" in said
+    assert "1 ratings have no system, or no number of a segment, and are not in these files" in said
+    files = [str(tmp_path / "scores" / name) for name in ("sentbleu.seg.score", "ter.sys.score")]
+    assert benchmark(tmp_path / "named", checkpoint, "--published", *files, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    values = {(row["metric"], row["language_pair"], row["statistic"]): row["value"] for row in found["agreement"]}
+    for statistic in ("kendall", "pearson", "darr", "system_pearson"):
+        published = values["published/sentbleu", "average", statistic]
+        assert published == pytest.approx(values["sentbleu", "average", statistic])
+    assert values["published/ter", "average", "system_pearson"] == values["ter", "average", "system_pearson"]
+    assert found["signatures"]["published/ter"] == "as published in ter.sys.score"
+
+
 def test_pairs_that_were_cut_are_counted(checkpoint: Path, collected: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["benchmark", "--ratings", str(collected), "-c", str(checkpoint), *FEW]
     assert main([*arguments, "--max_tokens", "8"]) == 0
@@ -93,7 +115,7 @@ def test_the_numbers_are_those_of_the_stage_evaluate(
     monkeypatch.setenv("BLEURT_WORKERS", "1")
     shutil.copytree(checkpoint, tmp_path / "finetune" / "all")
     params = EvaluateParams(
-        baselines=("sentbleu", "ter"), max_tokens=64, batch_tokens=8192,
+        baselines=("sentbleu", "ter"), published=(), max_tokens=64, batch_tokens=8192,
         resamples=30, confidence=0.95, permutations=20, darr_gap=25.0, seed=1,
     )  # fmt: skip
     evaluate(params, {}, ["all"], collected, tmp_path / "finetune", tmp_path / "out")

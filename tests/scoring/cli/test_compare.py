@@ -16,7 +16,7 @@ from tiny_filler import save_tiny_filler
 
 from pipeline.core.errors import ParamsError
 from pipeline.core.params import from_mapping
-from pipeline.evaluate.metrics import known_metrics
+from pipeline.evaluate.metrics import Settled, known_metrics
 from pipeline.evaluate.metrics.embeddings import Encoder
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.calibration import Anchors, Calibration, HumanScale
@@ -45,7 +45,9 @@ def familiar_scores(
         for place, texts in enumerate(references)
     ]
     texts = [texts_of_system(segments, system) for system in range(len(systems))]
-    return baseline_scores([known_metrics()[name] for name in names], {"bertscore": encoder}, texts, SETTINGS)
+    return baseline_scores(
+        [known_metrics()[name] for name in names], Settled({"bertscore": encoder}, {}), texts, SETTINGS
+    )
 
 
 @pytest.fixture
