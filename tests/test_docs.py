@@ -49,7 +49,9 @@ def commands() -> list[str]:
     """The commands of all pages: lines of unnamed code blocks that begin with a program's name, comments cut off."""
     found = []
     for text in PAGES.values():
-        for block in re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+            if language:
+                continue
             lines = re.sub(r"\\\n\s*", "", block).splitlines()
             found += [re.split(r"\s+# ", line)[0].strip() for line in lines if line.strip()]
     programs = ("bleurt", "dvc", "make", "python", "torchrun", "paste")

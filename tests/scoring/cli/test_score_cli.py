@@ -338,7 +338,7 @@ def test_help_names_every_subcommand_and_loads_no_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
     listed = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("    ") and line.strip()}
-    commands = {"score", "compare", "explain", "selftest", "benchmark", "train"}
+    commands = {"score", "compare", "convert", "explain", "selftest", "benchmark", "train"}
     commands |= {"bench", "challenge", "calibrate", "studies"}
     assert commands == set(summaries()) <= listed
     assert done.stdout.count("dvc repro") == 2 and "-sentence_pairs_file" in done.stdout
