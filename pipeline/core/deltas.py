@@ -23,6 +23,9 @@ from pipeline.core.shards import writing
 
 DELTAS = "deltas.safetensors"
 WEIGHTS = "model.safetensors"
+ROUNDING = 1e-6
+"""A change by this share of the largest weight, or less, is none."""
+
 IN, OUT, ADDED, WHOLE = "in/", "out/", "added/", "whole/"
 """Beginnings of the names of tensors: the two thin matrices of a change, a vector's change, a tensor in full."""
 
@@ -32,7 +35,8 @@ def changes(
 ) -> dict[str, torch.Tensor]:
     """What makes `weights` out of `base`, both by the names of `weights`: matrices approximated at `rank`.
 
-    A matrix that did not change is left out; one that `base` lacks is kept whole, in half precision.
+    What changed by no more than rounding does, as a mean of equal weights, is left out. A matrix that `base` lacks is
+    kept whole, in half precision.
     """
     found: dict[str, torch.Tensor] = {}
     for name, weight in weights.items():
@@ -40,7 +44,7 @@ def changes(
             found[WHOLE + name] = weight.half() if weight.ndim > 1 and weight.shape[0] > 1 else weight.clone()
             continue
         change = weight.float() - base[name].float()
-        if not change.any():
+        if change.abs().max() <= ROUNDING * weight.abs().max():
             continue
         if change.ndim != 2 or min(change.shape) <= rank:
             found[ADDED + name] = change.half() if change.ndim > 1 else change
