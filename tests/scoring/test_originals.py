@@ -86,7 +86,9 @@ def test_a_checkpoint_computes_what_transformers_layers_compute(tmp_path: Path, 
     numpy.testing.assert_allclose(scorer.score(REFERENCES, CANDIDATES), wanted, atol=1e-5)
     assert len({round(score, 5) for score in wanted}) == len(wanted)
     signature = str(scorer.signature())
-    assert signature.endswith(f"max_tokens:{POSITIONS}|references:max|long:cut|edges:none|activation:gelu_pytorch_tanh")
+    assert signature.endswith(
+        f"max_tokens:{POSITIONS}|references:max|long:cut|character_references:kept|edges:none|activation:gelu_pytorch_tanh"
+    )
 
 
 def test_of_two_long_sides_the_reference_keeps_the_odd_token(original: Path) -> None:
@@ -230,7 +232,7 @@ def test_a_conversion_to_bert_reads_what_its_config_allows(tmp_path: Path) -> No
     wanted = expected(model, load_tokenizer(tmp_path), REFERENCES, CANDIDATES)
     numpy.testing.assert_allclose(scorer.score(REFERENCES, CANDIDATES), wanted, atol=1e-5)
     assert (scorer.max_tokens, scorer.output) == (POSITIONS, "LABEL_0")
-    assert str(scorer.signature()).endswith("|edges:1|activation:gelu")
+    assert str(scorer.signature()).endswith("|edges:2|activation:gelu")
 
 
 def rating(number: int, split: str, candidate: str, score: float) -> dict[str, Any]:
@@ -248,19 +250,19 @@ def test_the_pipeline_trains_it_on(
     save_original(tmp_path / "o", embedding_size)
     schedule = Schedule(steps=2, learning_rate=0.01, layer_decay=0.9, weight_decay=0.0, warmup_share=0.1, clip_norm=1.0,
                         evaluate_every=1, save_every=1, seed=1)  # fmt: skip
-    start = PretrainParams(encoder=str(tmp_path / "o"), head=head, max_tokens=16, batch_pairs=2, dropout=0.0,
+    start = PretrainParams(encoder=str(tmp_path / "o"), head=head, adapter=None, max_tokens=16, batch_pairs=2, dropout=0.0,
                            standardise=True, weights={}, losses={}, validation_share=0.3, validation_pairs=9,
                            batch_tokens=64, schedule=schedule)  # fmt: skip
     pretrain(start, (), "none", tmp_path / "pairs", tmp_path / "labels", tmp_path / "none")
     words = ("cat", "dog", "house", "bird", "mat", "paris")
     rows = [rating(i, "train" if i < 4 else "validation", f"the {word}", i / 3) for i, word in enumerate(words)]
     write_shard(tmp_path / "ratings" / shard_name(0), table_of(rows, RATINGS))
-    params = FinetuneParams(aspects=("adequacy",), ratings=None, graded_share=0.0, graded_rows=9, members=1, probe=None,
-                            max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=schedule)  # fmt: skip
+    params = FinetuneParams(aspects=("adequacy",), ratings=None, shares={}, own_scale=(), adapter=None,
+                            validation_pairs=None, members=1, start=None, probe=None, max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=schedule)  # fmt: skip
     finetune(params, tmp_path / "none", tmp_path / "ratings", tmp_path / "graded", tmp_path / "tuned")
     scorer = BleurtScorer(tmp_path / "tuned")
     assert scorer.output == "adequacy"
-    assert str(scorer.signature()).endswith("|edges:1|activation:gelu_pytorch_tanh")
+    assert str(scorer.signature()).endswith("|edges:2|activation:gelu_pytorch_tanh")
     assert scorer.score(["the cat"], ["the dog"]) != BleurtScorer(tmp_path / "none").score(["the cat"], ["the dog"])
 
 
@@ -289,8 +291,8 @@ def test_every_command_takes_it(original: Path, tmp_path: Path, capsys: pytest.C
     few = ["--baselines", "sentbleu", "--resamples", "20", "--permutations", "20", "--format", "json"]
     assert main(["benchmark", "--ratings", str(tmp_path / "ratings.csv"), *checkpoint, *few]) == 0
     signatures = json.loads(capsys.readouterr().out)["signatures"]
-    assert signatures["bleurt/bleurt-tiny"].endswith(f"|max_tokens:{POSITIONS}|references:max|long:cut|edges:none|"
-                                                     "activation:gelu_pytorch_tanh")  # fmt: skip
+    assert signatures["bleurt/bleurt-tiny"].endswith(f"|max_tokens:{POSITIONS}|references:max|long:cut|"
+                                                     "character_references:undone|edges:none|activation:gelu_pytorch_tanh")  # fmt: skip
 
 
 def test_a_calibrated_checkpoint_gives_percentiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
