@@ -250,9 +250,9 @@ def test_the_pipeline_trains_it_on(
     save_original(tmp_path / "o", embedding_size)
     schedule = Schedule(steps=2, learning_rate=0.01, layer_decay=0.9, weight_decay=0.0, warmup_share=0.1, clip_norm=1.0,
                         evaluate_every=1, save_every=1, seed=1)  # fmt: skip
-    start = PretrainParams(encoder=str(tmp_path / "o"), head=head, adapter=None, max_tokens=16, batch_pairs=2, dropout=0.0,
-                           standardise=True, weights={}, losses={}, validation_share=0.3, validation_pairs=9,
-                           batch_tokens=64, schedule=schedule)  # fmt: skip
+    start = PretrainParams(encoder=str(tmp_path / "o"), head=head, adapter=None, max_tokens=16, batch_pairs=2,
+                           dropout=0.0, standardise=True, weights={}, losses={}, validation_share=0.3,
+                           validation_pairs=9, batch_tokens=64, schedule=schedule)  # fmt: skip
     pretrain(start, (), "none", tmp_path / "pairs", tmp_path / "labels", tmp_path / "none")
     words = ("cat", "dog", "house", "bird", "mat", "paris")
     rows = [rating(i, "train" if i < 4 else "validation", f"the {word}", i / 3) for i, word in enumerate(words)]
