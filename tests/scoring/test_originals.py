@@ -257,8 +257,10 @@ def test_the_pipeline_trains_it_on(
     words = ("cat", "dog", "house", "bird", "mat", "paris")
     rows = [rating(i, "train" if i < 4 else "validation", f"the {word}", i / 3) for i, word in enumerate(words)]
     write_shard(tmp_path / "ratings" / shard_name(0), table_of(rows, RATINGS))
-    params = FinetuneParams(aspects=("adequacy",), ratings=None, shares={}, own_scale=(), adapter=None,
-                            validation_pairs=None, members=1, start=None, probe=None, max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=schedule)  # fmt: skip
+    params = FinetuneParams(
+        aspects=("adequacy",), ratings=None, shares={}, own_scale=(), adapter=None, validation_pairs=None, members=1,
+        start=None, probe=None, max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=schedule,
+    )  # fmt: skip
     finetune(params, tmp_path / "none", tmp_path / "ratings", tmp_path / "graded", tmp_path / "tuned")
     scorer = BleurtScorer(tmp_path / "tuned")
     assert scorer.output == "adequacy"
@@ -291,8 +293,10 @@ def test_every_command_takes_it(original: Path, tmp_path: Path, capsys: pytest.C
     few = ["--baselines", "sentbleu", "--resamples", "20", "--permutations", "20", "--format", "json"]
     assert main(["benchmark", "--ratings", str(tmp_path / "ratings.csv"), *checkpoint, *few]) == 0
     signatures = json.loads(capsys.readouterr().out)["signatures"]
-    assert signatures["bleurt/bleurt-tiny"].endswith(f"|max_tokens:{POSITIONS}|references:max|long:cut|"
-                                                     "character_references:undone|edges:none|activation:gelu_pytorch_tanh")  # fmt: skip
+    assert signatures["bleurt/bleurt-tiny"].endswith(
+        f"|max_tokens:{POSITIONS}|references:max|long:cut|character_references:undone|edges:none|"
+        "activation:gelu_pytorch_tanh"
+    )
 
 
 def test_a_calibrated_checkpoint_gives_percentiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
