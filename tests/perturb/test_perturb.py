@@ -193,7 +193,7 @@ def with_outputs(project, section):
     """The section with three usable system outputs; those of more than four words are left out."""
     (project / "outputs.tsv").write_text(OUTPUTS)
     drawn.cache_clear()
-    chosen = {"sources": [{"name": "old", "path": "outputs.tsv", "sha256": None}], "pairs": 10, "max_words": 4}
+    chosen = {"sources": [{"name": "old", "path": "outputs.tsv", "sha256": None, "where": []}], "pairs": 10, "max_words": 4}
     return {**section, "system_outputs": chosen}
 
 
@@ -216,6 +216,13 @@ def test_as_many_system_outputs_are_drawn_as_asked(project, with_outputs):
     fewer = dataclasses.replace(params, pairs=2)
     assert len(drawn(fewer, 1).rows) == 2
     assert {pair.pair_id for pair in drawn(fewer, 1).rows} < {pair.pair_id for pair in drawn(params, 1).rows}
+
+
+def test_only_rows_that_a_source_asks_for_are_read(project, with_outputs):
+    params = job_of(project, with_outputs).params.techniques["system_outputs"]
+    of_a = dataclasses.replace(params, sources=(dataclasses.replace(params.sources[0], where=(("system", "A"),)),))
+    assert [pair.candidate for pair in drawn(of_a, 1).rows] == ["A cat was sitting."]
+    assert drawn(of_a, 1).lost == {"empty_text": 1}
 
 
 def test_rows_of_sources_that_make_no_pair_are_counted_once(project, with_outputs, parallel):
@@ -368,7 +375,7 @@ def test_parallel_text_without_a_translation_names_the_line(project, with_parall
         ({"pairs": 1}, "perturb.system_outputs.pairs: is 1, but there are no sources"),
         ({"pairs": -1}, "perturb.system_outputs.pairs: must be at least 0, not -1"),
         (
-            {"sources": [{"name": "a", "path": p, "sha256": None} for p in "bc"]},
+            {"sources": [{"name": "a", "path": p, "sha256": None, "where": []} for p in "bc"]},
             "perturb.system_outputs.sources: two of them are called a",
         ),
     ],

@@ -22,11 +22,18 @@ from pipeline.perturb.pairs import Attempt, Made, Shard
 
 
 @params
+class OutputSource(TextSource):
+    """A table, or a folder of tables, with the columns `reference` and `candidate`."""
+
+    where: tuple[tuple[str, str], ...]
+    """(column, value): only rows with all of these values are read, such as `[[split, train]]`; [] for all rows."""
+
+
+@params
 class Params:
     """Which outputs are used."""
 
-    sources: tuple[TextSource, ...]
-    """Each is a table, or a folder of tables, with the columns `reference` and `candidate`."""
+    sources: tuple[OutputSource, ...]
     pairs: AtLeastZero
     """How many are drawn from all sources together; 0 for none."""
     max_words: AtLeastOne
@@ -64,14 +71,16 @@ def drawn(params: Params, seed: int) -> Draw[Attempt]:
     return Draw.of(found, lost, params.pairs, generator(seed, "perturb", "system_outputs"))
 
 
-def _read(source: TextSource, max_words: int, lost: Counter[str]) -> list[Attempt]:
-    """All usable rows of one source, each pair once; the other rows are counted in `lost`."""
+def _read(source: OutputSource, max_words: int, lost: Counter[str]) -> list[Attempt]:
+    """All usable rows of one source, each pair once; other rows that it asks for are counted in `lost`."""
     numbers: dict[str, int] = {}
     found: dict[tuple[str, str], Attempt] = {}
     row = 0
     for file in table_files(source.file()):
-        for line, columns in read_table(file, ["reference", "candidate"]):
+        for line, columns in read_table(file, ["reference", "candidate", *dict(source.where)]):
             row += 1
+            if any(str(columns[name]) != value for name, value in source.where):
+                continue
             reference, candidate = (_text(columns[side], side, file, line) for side in ("reference", "candidate"))
             reason = _unusable(reference, candidate, max_words)
             if reason is None and (reference, candidate) in found:
