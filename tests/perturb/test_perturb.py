@@ -193,7 +193,8 @@ def with_outputs(project, section):
     """The section with three usable system outputs; those of more than four words are left out."""
     (project / "outputs.tsv").write_text(OUTPUTS)
     drawn.cache_clear()
-    chosen = {"sources": [{"name": "old", "path": "outputs.tsv", "sha256": None, "where": []}], "pairs": 10, "max_words": 4}
+    source = {"name": "old", "path": "outputs.tsv", "sha256": None, "where": []}
+    chosen = {"sources": [source], "pairs": 10, "max_words": 4}
     return {**section, "system_outputs": chosen}
 
 
