@@ -24,11 +24,14 @@ from pipeline.training.schedule import BatchPlan, Schedule
 class PretrainParams:
     """`losses` says how each signal is learned, `weights` is the paper's gamma of each.
 
+    `continue_from`: a pre-trained encoder, which every variant but `none` goes on from; null: they start from `encoder`.
+
     `validation_share` of the segments, with `validation_pairs` pairs at most, choose the best checkpoint. `adapter`:
     rank of the matrices that are trained in place of the encoder's weights; null trains the weights.
     """
 
     encoder: ModelName
+    continue_from: ModelName | None
     head: Head
     adapter: AtLeastOne | None
     max_tokens: AtLeastOne
@@ -60,8 +63,9 @@ def pretrain(
     columns = signal_columns(labels, chosen_signals(variant, signals))
     tasks = tasks_of(columns, params.losses)
     named = columns_of(tasks) or ("score",)
-    model = new_metric(params.encoder, params.head, named, params.dropout, params.schedule.seed)
-    tokenizer = load_tokenizer(locate(params.encoder))
+    start = (params.continue_from if tasks else None) or params.encoder
+    model = new_metric(start, params.head, named, params.dropout, params.schedule.seed)
+    tokenizer = load_tokenizer(locate(start))
     check_max_tokens("pretrain.max_tokens", params.max_tokens, model.config, tokenizer)
     if not tasks:
         if os.environ.get("RANK", "0") == "0":  # one process writes
@@ -95,7 +99,7 @@ def pretrain(
         guess = torch.tensor(outputs(model, held_pairs, params.batch_tokens, runtime.precision(training=True)))
         return -float(multitask_loss(guess, held_targets, tasks, params.weights))
 
-    inputs = [locate(params.encoder), pairs, *(labels / signal for signal in columns)]
+    inputs = [locate(start), pairs, *(labels / signal for signal in columns)]
     state = state_folder("pretrain", variant, inputs, params, tasks)
     history = run(model, loss, plan.rows, params.schedule, evaluate, state, out)
     if history is None:

@@ -17,7 +17,7 @@ from pipeline.core.models import load_tokenizer
 from pipeline.core.params import from_mapping
 from pipeline.core.records import PAIRS
 from pipeline.core.shards import generator, shard_name, table_of, write_shard
-from pipeline.metric.checkpoint import Head, read_targets
+from pipeline.metric.checkpoint import Head, load_metric, read_targets
 from pipeline.metric.tasks import Loss, Scaling
 from pipeline.pretrain.pretraining import PretrainParams, pretrain
 from pipeline.pretrain.reading import read_labelled, scaled, signal_columns, split_by_segment
@@ -32,6 +32,7 @@ SCHEDULE = Schedule(
 )  # fmt: skip
 PARAMS = PretrainParams(
     encoder="encoder",
+    continue_from=None,
     head=Head.ALIGNMENT,
     max_tokens=16,
     batch_pairs=2,
@@ -185,6 +186,19 @@ def test_two_runs_leave_the_same_bytes_and_what_they_took_stands_in_the_notes(he
     ]
     noted = runtime.notes()[here / "two"]
     assert set(noted) == {"training_seconds", "device", "precision"} and noted["device"] == "cpu"
+
+
+def test_pre_training_goes_on_from_a_checkpoint_but_the_variant_none_keeps_the_encoder(here: Path) -> None:
+    params = project(here)
+    train(params, here, "first")
+    slow = dataclasses.replace(SCHEDULE, learning_rate=1e-9)
+    more = dataclasses.replace(params, continue_from="./first", schedule=slow)
+    weights = "model.safetensors"
+    assert train(more, here, "none", "none")[weights] == train(params, here, "plain", "none")[weights]
+    train(more, here, "second")
+    went_on, first = (load_metric(here / name) for name in ("second", "first"))
+    for name, weight in first.base_model.state_dict().items():
+        assert torch.allclose(went_on.base_model.state_dict()[name], weight, atol=1e-6)
 
 
 def test_a_run_that_was_killed_leaves_the_bytes_of_one_that_was_not(
