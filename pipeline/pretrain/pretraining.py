@@ -24,7 +24,7 @@ from pipeline.training.schedule import BatchPlan, Schedule
 class PretrainParams:
     """`losses` says how each signal is learned, `weights` is the paper's gamma of each.
 
-    `continue_from`: a pre-trained encoder, which every variant but `none` goes on from; null: they start from `encoder`.
+    `continue_from`: a pre-trained encoder, from which every variant but `none` goes on; null: all start from `encoder`.
 
     `validation_share` of the segments, with `validation_pairs` pairs at most, choose the best checkpoint. `adapter`:
     rank of the matrices that are trained in place of the encoder's weights; null trains the weights.
