@@ -23,9 +23,10 @@ import numpy
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
-from pipeline.core.deltas import WEIGHTS, changes, encoder_weights, write_changes
+from pipeline.core.deltas import changes, encoder_weights, write_changes
 from pipeline.core.errors import ModelError
 from pipeline.core.models import load_tokenizer, locate
+from pipeline.core.packages import WEIGHTS
 from pipeline.core.records import RATINGS
 from pipeline.core.runtime import run_main
 from pipeline.core.shards import read_rows

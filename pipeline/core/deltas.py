@@ -18,11 +18,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from pipeline.core.errors import ModelError
-from pipeline.core.packages import store
+from pipeline.core.packages import DELTAS, WEIGHTS, store
 from pipeline.core.shards import writing
 
-DELTAS = "deltas.safetensors"
-WEIGHTS = "model.safetensors"
 ROUNDING = 1e-6
 """A change by this share of the largest weight, or less, is none."""
 

@@ -26,10 +26,10 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
 from pipeline.core import originals
-from pipeline.core.deltas import DELTAS, WEIGHTS, whole
+from pipeline.core.deltas import whole
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.modules import ROOT
-from pipeline.core.packages import packaged, weights_sum
+from pipeline.core.packages import DELTAS, WEIGHTS, packaged, weights_sum
 
 REVISION_DIGITS = 8
 """Digits of a checksum that name a revision of a bundled model."""

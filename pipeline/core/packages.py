@@ -17,7 +17,11 @@ from pipeline.core.errors import ModelError
 from pipeline.core.modules import ROOT
 from pipeline.core.shards import writing
 
-KEPT = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+WEIGHTS = "model.safetensors"
+DELTAS = "deltas.safetensors"
+"""The file of a model's weights, or of what it changes in another's (`pipeline.core.deltas`)."""
+
+KEPT = ("config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 """Files of a model's archive that are unpacked; the rest is for other libraries."""
 
 
@@ -57,12 +61,12 @@ def weights_sum(folder: Path) -> str:
 
     They are model.safetensors, or if there are only changes of another model's weights, these.
     """
-    deltas = folder / "deltas.safetensors"
+    deltas = folder / DELTAS
     try:
-        with (deltas if deltas.exists() else folder / "model.safetensors").open("rb") as weights:
+        with (deltas if deltas.exists() else folder / WEIGHTS).open("rb") as weights:
             return hashlib.file_digest(weights, "sha256").hexdigest()
     except FileNotFoundError:
-        raise ModelError(f"{folder}: holds no model.safetensors; other weight formats are not loaded.") from None
+        raise ModelError(f"{folder}: holds no {WEIGHTS}; other weight formats are not loaded.") from None
 
 
 def _inside(name: str) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.core.deltas import DELTAS, WEIGHTS
+from pipeline.core.packages import DELTAS, WEIGHTS
 
 PACKAGE = "bleurt-pipeline"
 

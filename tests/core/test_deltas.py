@@ -8,9 +8,10 @@ from safetensors.torch import load_file, save_file
 from tiny_filler import save_tiny_filler
 
 from pipeline.core import deltas, models, packages
-from pipeline.core.deltas import DELTAS, applied, changes, encoder_weights, write_changes
+from pipeline.core.deltas import applied, changes, encoder_weights, write_changes
 from pipeline.core.errors import ModelError
 from pipeline.core.models import load_tokenizer, locate
+from pipeline.core.packages import DELTAS
 from pipeline.metric.checkpoint import Head, load_metric, new_metric, save_metric
 from pipeline.metric.prediction import predict
 from pipeline.scoring.signature import checkpoint_hash
