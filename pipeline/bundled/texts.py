@@ -68,6 +68,7 @@ def read_dump(file: Path, work: Path) -> list[str]:
     """The segments that the stage extract finds in the dump `file`; they are kept in the folder `work`."""
     if not (work / "counts.json").exists():
         shape = {"segments_per_shard": 5000, "pages_per_chunk": 8, "min_words": 5, "max_words": 60}
+        shape |= {"whole_below": 0, "sentences_per_segment": 1}  # all sentences are wanted
         extract(ExtractParams(source=str(file), sha256=None, segments=None, seed=1, **shape), work)
     texts: list[str] = read_folder(work, SEGMENTS).column("text").to_pylist()
     return texts

@@ -8,6 +8,7 @@ is the same whether the run was killed or not. Counts of rows travel the same wa
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import multiprocessing
@@ -29,6 +30,9 @@ from pipeline.core.shards import replacing, shard_name, write_shard
 
 WORK = Path(".work")
 """Where unfinished stages keep their finished shards; git-ignored, safe to delete between runs."""
+
+LARGE_BYTES = 1 << 26
+"""A file of this size is hashed once in a process, as long as its size and its time stay the same."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,20 @@ def file_hash(file: Path) -> str:
     for one in files:
         if one != file:
             digest.update(str(one.relative_to(file)).encode())
-        with one.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
+        found = one.stat()
+        digest.update((_large_sum if found.st_size >= LARGE_BYTES else _sum)(one, found.st_size, found.st_mtime_ns))
     return digest.hexdigest()
+
+
+def _sum(file: Path, *_: int) -> bytes:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
+
+
+@functools.cache
+def _large_sum(file: Path, size: int, changed: int) -> bytes:
+    """The sum of a file that many shards read, such as a dump: it is computed once in a process."""
+    return _sum(file, size, changed)
 
 
 def fingerprint(job: Job, index: int) -> str:

@@ -4,13 +4,11 @@ python -m pipeline.extract --params params.yaml --out data/extract
 """
 
 import argparse
-import shutil
 from pathlib import Path
 
-from pipeline.core import work
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
-from pipeline.extract.extraction import ExtractParams, extract
+from pipeline.extract.extraction import ExtractParams, extract, forget
 
 
 def main() -> None:
@@ -21,8 +19,8 @@ def main() -> None:
     arguments = parser.parse_args()
     params = load_params(arguments.params, "extract", ExtractParams)
     counts = extract(params, arguments.out)
-    shutil.rmtree(work.WORK / "extract", ignore_errors=True)
     pages = counts["pages"]
+    forget(keep_articles="not_sampled" in pages["dropped"])
     print(f"extract: {counts['rows_out']} segments of {counts['rows_in']} sentences, {pages['rows_out']} articles")
     if params.segments is not None and counts["rows_out"] < params.segments:
         print(f"extract: fewer than extract.segments, {params.segments}: the source has no more")

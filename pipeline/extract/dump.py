@@ -10,7 +10,6 @@ A dump that is cut off is an InputError with the line, and so is a file that is 
 never declares XML entities, so a declaration is refused before anything is expanded.
 """
 
-import bz2
 import codecs
 import re
 import xml.parsers.expat
@@ -20,15 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.core.errors import InputError, ParamsError
+from pipeline.extract.blocks import Part, document
 from pipeline.files.fetch import fetched, is_url
 
 _DUMP_NAME = re.compile(r".+\.xml(-[\w.-]+?)?(\.bz2)?")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-_BLOCK_BYTES = 1 << 18
-_BZ2_MAGIC = b"BZh"
 _PAGE_FIELDS = ("title", "ns", "id", "revision/text", "revision/model")
 _MEDIA_KEYS = ("-2", "6", "14")
 _MAX_DEPTH = 20
+_TEXT_BYTES = 1 << 16  # of a text that the parser hands over at once
 MAX_PAGE_CHARACTERS = 2_100_000
 """Longest wikitext of a page, which MediaWiki limits to 2 MiB. From a longer one, little more than this is read."""
 
@@ -64,7 +63,7 @@ def _in_gensim(name: str) -> Path:
 
 @dataclass(frozen=True)
 class Page:
-    """One page: `text` is the wikitext of its last revision, and `line` its first line in the dump, from 1."""
+    """One page: `text` is the wikitext of its last revision, and `line` its first line in the XML that was read."""
 
     page_id: int
     title: str
@@ -76,13 +75,14 @@ class Page:
 
 
 class Dump:
-    """The pages of one dump file.
+    """The pages of one dump file, or of a part of it (`pipeline.extract.blocks`): bits `start` to `end` of the file.
 
-    While they are read, `media` collects the names of the namespaces of files and categories, in lower case.
+    While they are read, `media` collects the names of the namespaces of files and categories, in lower case; the part
+    that begins the file has them.
     """
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, file: Path, start: int = 0, end: int | None = None) -> None:
+        self._part = Part(file, start, end)
         self.media: set[str] = set()
         self._pages: deque[Page] = deque()
         self._path: list[str] = []
@@ -93,6 +93,7 @@ class Dump:
         self._line = 0
         self._parser = xml.parsers.expat.ParserCreate("UTF-8")
         self._parser.buffer_text = True
+        self._parser.buffer_size = _TEXT_BYTES
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._characters
@@ -100,7 +101,7 @@ class Dump:
 
     def pages(self) -> Iterator[Page]:
         """Every page, in the order of the dump."""
-        for block in _decoded(self.file):
+        for block in self._decoded():
             self._feed(block, last=False)
             while self._pages:
                 yield self._pages.popleft()
@@ -112,7 +113,7 @@ class Dump:
         except xml.parsers.expat.ExpatError as error:
             reason = xml.parsers.expat.ErrorString(error.code)
             problem = "the dump is cut off" if last and self._path else f"not a MediaWiki dump, as XML {reason}"
-            raise InputError(problem, file=self.file, line=error.lineno) from error
+            raise self._error_at(problem, error.lineno) from error
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if not self._path and tag != "mediawiki":
@@ -160,9 +161,9 @@ class Dump:
         values = self._values
         for name in ("title", "id"):
             if not values.get(name, "").strip():
-                raise InputError(f"a page without {name}", file=self.file, line=self._line)
+                raise self._error_at(f"a page without {name}", self._line)
         if not values["id"].strip().isdecimal() or len(values["id"].strip()) > 10:
-            raise InputError("a page id must be a number", file=self.file, line=self._line, value=values["id"])
+            raise self._error_at("a page id must be a number", self._line, values["id"])
         return Page(
             page_id=int(values["id"]),
             title=values["title"],
@@ -177,34 +178,24 @@ class Dump:
         raise self._error("declares an XML entity, which no MediaWiki dump does", name)
 
     def _error(self, problem: str, value: str) -> InputError:
-        return InputError(problem, file=self.file, line=self._parser.CurrentLineNumber, value=value)
+        return self._error_at(problem, self._parser.CurrentLineNumber, value)
 
+    def _error_at(self, problem: str, line: int, value: object = None) -> InputError:
+        start = self._part.start
+        told = f"{problem} (lines are counted from the first page after byte {start // 8})" if start else problem
+        return InputError(told, file=self._part.file, line=line, value=value)
 
-def _decoded(file: Path) -> Iterator[bytes]:
-    """The dump's XML in blocks, unpacked and checked to be UTF-8."""
-    utf8 = codecs.getincrementaldecoder("utf-8")()
-    line = 1
-    for block in _raw(file):
-        pending = utf8.getstate()[0]
-        try:
-            utf8.decode(block)
-        except UnicodeDecodeError as error:
-            line += (pending + block)[: error.start].count(b"\n")
-            bad = error.object[error.start : error.end]
-            raise InputError("not valid UTF-8", file=file, line=line, value=bad) from error
-        line += block.count(b"\n")
-        yield block
-
-
-def _raw(file: Path) -> Iterator[bytes]:
-    """The dump's XML in blocks, unpacked if the file is bz2 (by its first bytes, whatever its name)."""
-    try:
-        with file.open("rb") as plain:
-            packed = plain.read(len(_BZ2_MAGIC)) == _BZ2_MAGIC
-        with bz2.open(file) if packed else file.open("rb") as stream:
-            while block := stream.read(_BLOCK_BYTES):
-                yield block
-    except EOFError as error:
-        raise InputError("the bz2 file is cut off", file=file) from error
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror or error})", file=file) from error
+    def _decoded(self) -> Iterator[bytes]:
+        """The XML in blocks, unpacked and checked to be UTF-8."""
+        utf8 = codecs.getincrementaldecoder("utf-8")()
+        line = 1
+        for block in document(self._part):
+            pending = utf8.getstate()[0]
+            try:
+                utf8.decode(block)
+            except UnicodeDecodeError as error:
+                line += (pending + block)[: error.start].count(b"\n")
+                bad = error.object[error.start : error.end]
+                raise self._error_at("not valid UTF-8", line, bad) from error
+            line += block.count(b"\n")
+            yield block

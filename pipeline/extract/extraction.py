@@ -1,42 +1,41 @@
 """Takes segments out of Wikipedia articles: the sentences that pairs are made from (section 4.1: 1.8 M segments).
 
-The dumps are read once into chunks of pages. Each chunk is cleaned and cut into sentences. Equal sentences are kept
-once. A sample is drawn from the sentences that are kept. A keyed hash of a sentence's text is its rank, and the lowest
-ranks are in the sample. So equal sentences have equal ranks, the sample depends on the seed but not on any order, and a
-sample of N sentences is part of every larger one. The segments keep the order of the dump.
+The articles of the dumps are read into shards. Chunks of articles are cleaned and cut into sentences. Equal sentences
+are kept once. A sample is drawn from the sentences that are kept. A keyed hash of a sentence's text is its rank, and the
+lowest ranks are in the sample. So equal sentences have equal ranks, the sample depends on the seed but not on any order,
+and a sample of N sentences is part of every larger one from the same articles. The segments keep the order of the dump.
+
+Of a dump with more than `whole_below` articles, only a sample of the articles is cleaned, by their ranks: as many as
+have `sentences_per_segment` sentences for every segment that is wanted. A first thousand articles tell how many that are;
+if there are then still too few sentences, more articles are cleaned.
 """
 
 import hashlib
 import json
-import logging
 import math
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy
 import pyarrow
 import pyarrow.parquet
-from pydantic import model_validator
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from pipeline.core import modules, work
 from pipeline.core.errors import InputError
-from pipeline.core.params import AtLeastOne, params
+from pipeline.core.params import AtLeastOne, AtLeastZero, params
 from pipeline.core.records import SEGMENTS
-from pipeline.core.scripts import main_script
-from pipeline.core.shards import generator, list_shards, read_shard, shard_name, table_of, write_shard
+from pipeline.core.shards import list_shards, read_shard, shard_name, write_shard
+from pipeline.extract.choice import PILOT_ARTICLES, bounds, next_count, ranked, write_chunks
+from pipeline.extract.cleaning import RANKED, CleanParams, clean_chunk
 from pipeline.extract.dump import dump_files
-from pipeline.extract.markup import paragraphs
-from pipeline.extract.pages import PAGES, Chunks, write_chunks
-from pipeline.extract.sentences import drop_reason, sentences
-
-log = logging.getLogger(__name__)
+from pipeline.extract.pages import DUMPS, Articles, read_articles
 
 MODULE = "pipeline.extract.__main__"
-RANKED = SEGMENTS.append(pyarrow.field("rank", pyarrow.uint64(), nullable=False))  # keyed hash of text
 RANKS_AT_ONCE = 10_000_000
 """Ranks that are sorted at once. More sentences take more passes over the ranks, not more memory."""
 
@@ -48,10 +47,12 @@ class ExtractParams:
     source: str  # of dumps, as pipeline.extract.dump describes it
     sha256: str | None  # of the dump; required of a URL
     segments: AtLeastOne | None  # sentences to sample; null for all
+    whole_below: AtLeastZero  # dumps of at most so many articles are cleaned whole
+    sentences_per_segment: Annotated[float, Field(ge=1)]  # of a larger dump, sentences to clean for each segment
     min_words: AtLeastOne  # of a sentence, as core.scripts.word_count counts
     max_words: AtLeastOne
     segments_per_shard: AtLeastOne
-    pages_per_chunk: AtLeastOne  # articles that are cleaned in one piece
+    pages_per_chunk: AtLeastOne  # articles that are cleaned in one piece; fewer if they are long
     seed: int
 
     @model_validator(mode="after")
@@ -61,16 +62,6 @@ class ExtractParams:
         return self
 
 
-@dataclass(frozen=True)
-class CleanParams:
-    """What the cleaning of a chunk depends on."""
-
-    min_words: int
-    max_words: int
-    seed: int
-    media: tuple[str, ...]
-
-
 def extract(params: ExtractParams, out: Path) -> dict[str, Any]:
     """Write the segments to `out/part-*.parquet` and the accounts to `out/counts.json`; return the accounts.
 
@@ -78,64 +69,38 @@ def extract(params: ExtractParams, out: Path) -> dict[str, Any]:
     An InputError if no article or no sentence is left.
     """
     dumps = dump_files(params.source, params.sha256)
-    folder = work.WORK / "extract" / _fingerprint(params, dumps)
-    chunks = write_chunks(dumps, params.pages_per_chunk, folder)
-    if not chunks.files:
-        raise InputError(f"no article is left of {chunks.rows_in} pages ({_told(chunks.dropped)})", file=params.source)
-    cleaned = _cleaned(params, chunks, folder)
-    counts = json.loads((cleaned / "counts.json").read_text(encoding="utf-8"))
-    if not counts["rows_out"]:
-        problem = f"no sentence is left of {counts['rows_in']} ({_told(counts['dropped'])})"
+    articles = read_articles(dumps)
+    if not articles.fresh.any():
+        problem = f"no article is left of {articles.rows_in} pages ({_told(articles.dropped)})"
         raise InputError(problem, file=params.source)
-    kept, duplicates = _sample(list_shards(cleaned), counts["rows_out"], params.segments)
-    more = {"duplicate": duplicates, "not_sampled": counts["rows_out"] - duplicates - len(kept)}
+    folder = work.WORK / "extract" / _fingerprint(params, dumps)
+    cleaned, pages = _cleaned(params, articles, folder)
+    rows_in, dropped = _counts(cleaned)
+    rows = rows_in - sum(dropped.values())
+    if not rows:
+        raise InputError(f"no sentence is left of {rows_in} ({_told(dropped)})", file=params.source)
+    files = _in_order(cleaned, folder / "ordered")
+    kept, duplicates = _sample(files, rows, params.segments)
+    skipped = {"not_sampled": int(articles.fresh.sum()) - pages}
+    more = {"duplicate": duplicates, "not_sampled": rows - duplicates - len(kept)}
     result = {
-        "rows_in": counts["rows_in"],
+        "rows_in": rows_in,
         "rows_out": len(kept),
-        "dropped": dict(sorted({**counts["dropped"], **{name: n for name, n in more.items() if n}}.items())),
-        "pages": {"rows_in": chunks.rows_in, "rows_out": chunks.rows_out, "dropped": chunks.dropped},
+        "dropped": _with(dropped, more),
+        "pages": {"rows_in": articles.rows_in, "rows_out": pages, "dropped": _with(articles.dropped, skipped)},
     }
-    _write(cleaned, kept, params.segments_per_shard, out)
+    _write(files, kept, params.segments_per_shard, out)
     work.write_json(out / "counts.json", result)
     return result
 
 
-def clean_chunk(index: int, inputs: Sequence[Path], params: CleanParams) -> work.Outcome:
-    """The sentences of one chunk of pages that pass the filters, with their ranks: a table of RANKED.
-
-    If the cleaning of a page fails, the page counts as one dropped row, "unparsable", and the log names it.
-    """
-    rows: list[dict[str, Any]] = []
-    dropped: Counter[str] = Counter()
-    key = generator(params.seed, "extract").bytes(32)
-    for page in read_shard(inputs[0], PAGES).to_pylist():
-        try:
-            judged = _judged(page["text"], params)
-        except MemoryError:
-            raise
-        except Exception as error:  # anybody writes wikitext: one odd page must not end a run of days
-            log.warning("page %d, %r, is dropped: %s", page["page_id"], page["title"], type(error).__name__)
-            dropped["unparsable"] += 1
-            continue
-        dropped.update(reason for _, reason in judged if reason is not None)
-        for number, (sentence, reason) in enumerate(judged, start=1):
-            if reason is None:
-                named = {"segment_id": f"{page['page_id']}-{number}", "title": page["title"]}
-                rows.append({**named, "text": sentence, "rank": rank(sentence, key)})
-    return work.Outcome(table_of(rows, RANKED), len(rows) + dropped.total(), len(rows), dict(dropped))
-
-
-def _judged(wikitext: str, params: CleanParams) -> list[tuple[str, str | None]]:
-    """Every sentence of a page with the reason to drop it, or with None if it stays."""
-    text = paragraphs(wikitext, params.media)
-    script = main_script(" ".join(text))
-    found = [sentence for paragraph in text for sentence in sentences(paragraph)]
-    return [(one, drop_reason(one, script, params.min_words, params.max_words)) for one in found]
-
-
-def rank(sentence: str, key: bytes) -> int:
-    """A number from 0 to 2^64 - 1 that looks random, but depends only on the text and `key`; the lowest are sampled."""
-    return int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8, key=key).digest(), "big")
+def forget(*, keep_articles: bool) -> None:
+    """Remove the stage's work folder, but for the articles of the dumps if they are kept for the next sample."""
+    for folder in (work.WORK / "extract").iterdir():
+        if not (keep_articles and folder.name == DUMPS):
+            shutil.rmtree(folder, ignore_errors=True)
+    if not keep_articles:
+        shutil.rmtree(work.WORK / "extract", ignore_errors=True)
 
 
 def _fingerprint(params: ExtractParams, dumps: Sequence[Path]) -> str:
@@ -147,14 +112,66 @@ def _told(dropped: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(dropped.items())) or "there are none"
 
 
-def _cleaned(params: ExtractParams, chunks: Chunks, folder: Path) -> Path:
-    """The folder of cleaned chunks. A resumable job makes it, unless an earlier run has finished it."""
-    cleaned = folder / "sentences"
-    if not (cleaned / "counts.json").exists():
-        clean = CleanParams(params.min_words, params.max_words, params.seed, chunks.media)
-        job = work.Job(MODULE, clean_chunk, [[file] for file in chunks.files], clean, on_device=False)
-        work.run_job(job, cleaned)
-    return cleaned
+def _with(dropped: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    return dict(sorted({**dropped, **{name: count for name, count in more.items() if count}}.items()))
+
+
+def _cleaned(params: ExtractParams, articles: Articles, folder: Path) -> tuple[list[Path], int]:
+    """Folders of cleaned chunks, one for each round, and the number of articles that were cleaned in all of them."""
+    order = ranked(articles, params.seed)
+    wanted = params.segments if len(order) > params.whole_below else None
+    chunks = bounds(articles, params.pages_per_chunk)
+    done, count = 0, len(order) if wanted is None else min(PILOT_ARTICLES, len(order))
+    rounds: list[Path] = []
+    while True:
+        rounds.append(folder / f"sentences-{len(rounds)}")
+        _clean(params, articles, order[done:count], chunks, rounds[-1])
+        if wanted is None or count == len(order):
+            return rounds, count
+        unique, aim = _unique(rounds), wanted * params.sentences_per_segment
+        if unique >= (aim if len(rounds) == 1 else wanted):
+            return rounds, count
+        done, count = count, next_count(count, unique, aim, len(order))
+
+
+def _clean(
+    params: ExtractParams,
+    articles: Articles,
+    numbers: NDArray[numpy.int64],
+    chunks: Sequence[tuple[int, int]],
+    out: Path,
+) -> None:
+    """Clean the articles `numbers`. A resumable job does it, unless an earlier run has finished it."""
+    if not (out / "counts.json").exists():
+        inputs = write_chunks(articles, numbers, chunks, out.with_name(f"{out.name}-chosen"))
+        clean = CleanParams(params.min_words, params.max_words, params.seed, articles.media)
+        work.run_job(work.Job(MODULE, clean_chunk, inputs, clean, on_device=False), out)
+
+
+def _counts(rounds: Sequence[Path]) -> tuple[int, dict[str, int]]:
+    """Sentences that all rounds found, and those that they dropped, by reason."""
+    found = [json.loads((one / "counts.json").read_text(encoding="utf-8")) for one in rounds]
+    names = sorted({name for counts in found for name in counts["dropped"]})
+    dropped = {name: sum(counts["dropped"].get(name, 0) for counts in found) for name in names}
+    return sum(counts["rows_in"] for counts in found), dropped
+
+
+def _unique(rounds: Sequence[Path]) -> int:
+    """How many different sentences all rounds have together."""
+    rows_in, dropped = _counts(rounds)
+    rows = rows_in - sum(dropped.values())
+    return rows - _sample([file for one in rounds for file in list_shards(one)], rows, None)[1]
+
+
+def _in_order(rounds: Sequence[Path], folder: Path) -> list[Path]:
+    """The cleaned chunks, each with the articles of all rounds in the order of the dump."""
+    if len(rounds) == 1:
+        return list_shards(rounds[0])
+    for files in zip(*map(list_shards, rounds), strict=True):
+        table = pyarrow.concat_tables([read_shard(file, RANKED) for file in files])
+        order = numpy.argsort(table.column("article").to_numpy(), kind="stable")
+        write_shard(folder / files[0].name, table.take(order))
+    return list_shards(folder)
 
 
 def _sample(files: Sequence[Path], rows: int, wanted: int | None) -> tuple[numpy.ndarray[Any, Any], int]:
@@ -188,13 +205,13 @@ def _ranks_between(files: Sequence[Path], low: int, high: int) -> tuple[Any, Any
     return numpy.concatenate(ranks), numpy.concatenate(numbers)
 
 
-def _write(cleaned: Path, kept: numpy.ndarray[Any, Any], rows_per_shard: int, out: Path) -> None:
-    """Write the rows `kept` of the cleaned chunks as shards of SEGMENTS, with one chunk and one shard in memory."""
+def _write(files: Sequence[Path], kept: numpy.ndarray[Any, Any], rows_per_shard: int, out: Path) -> None:
+    """Write the rows `kept` of the cleaned chunks `files` as shards of SEGMENTS; one of each is in memory at a time."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     waiting = SEGMENTS.empty_table()
     shards = 0
-    for table in _kept_tables(cleaned, kept):
+    for table in _kept_tables(files, kept):
         waiting = pyarrow.concat_tables([waiting, table])
         while waiting.num_rows >= rows_per_shard:
             write_shard(out / shard_name(shards), waiting.slice(0, rows_per_shard).combine_chunks())
@@ -204,10 +221,10 @@ def _write(cleaned: Path, kept: numpy.ndarray[Any, Any], rows_per_shard: int, ou
         write_shard(out / shard_name(shards), waiting.combine_chunks())
 
 
-def _kept_tables(cleaned: Path, kept: numpy.ndarray[Any, Any]) -> Iterator[pyarrow.Table]:
+def _kept_tables(files: Sequence[Path], kept: numpy.ndarray[Any, Any]) -> Iterator[pyarrow.Table]:
     """The rows `kept` of each cleaned chunk, without their ranks."""
     offset = 0
-    for file in list_shards(cleaned):
+    for file in files:
         table = read_shard(file, RANKED)
         low, high = numpy.searchsorted(kept, [offset, offset + table.num_rows])
         yield table.take(kept[low:high] - offset).select(SEGMENTS.names).cast(SEGMENTS)

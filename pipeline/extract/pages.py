@@ -1,22 +1,27 @@
-"""Chooses the articles of dumps and stores them in chunks, which are the shards of the cleaning.
+"""Finds the articles of dumps and keeps their wikitext in shards, a shard for each part of a dump.
 
-One process reads the dumps, one after the other. After a kill, the next run skips dumps whose chunks are all written.
+The shards lie under `.work/extract/dumps/<fingerprint>` and do not depend on the params: another sample of the same
+dumps reads them, not the dumps. Parts are read in parallel, and a kill costs the parts that are being read.
 """
 
+import hashlib
 import json
 import re
-from collections import Counter, defaultdict
+import shutil
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pyarrow
 import pyarrow.parquet
-from tqdm import tqdm
+from numpy.typing import NDArray
 
-from pipeline.core.shards import table_of, write_shard
-from pipeline.core.work import write_json
+from pipeline.core import modules, work
+from pipeline.core.shards import list_shards, table_of
+from pipeline.extract.blocks import parts_of
 from pipeline.extract.dump import MAX_PAGE_CHARACTERS, Dump, Page
 from pipeline.extract.markup import MEDIA
 
@@ -24,9 +29,15 @@ PAGES = pyarrow.schema(
     [
         pyarrow.field("page_id", pyarrow.int64(), nullable=False),
         pyarrow.field("title", pyarrow.string(), nullable=False),
+        pyarrow.field("characters", pyarrow.int32(), nullable=False),  # of text
         pyarrow.field("text", pyarrow.string(), nullable=False),  # wikitext
     ]
 )
+
+DUMPS = "dumps"
+"""Folder of the stage's work folder that keeps the articles of dumps."""
+
+_ROWS_AT_ONCE = 256  # pages that are in memory as Python objects
 
 _DISAMBIGUATION = re.compile(
     r"\{\{\s{0,9}(?:[\w -]{0,60}disambig\w{0,20}|dab|disamb|hndis|geodis|numberdis)\s{0,9}[|}]"
@@ -41,31 +52,29 @@ _REDIRECT = re.compile(r"\s*#REDIRECT\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Chunks:
-    """Files of PAGES in order, the accounts of pages, and the namespaces without prose (`media`, in lower case)."""
+class Articles:
+    """n articles, in the order of the dumps, and the accounts of the pages that they were chosen from.
 
-    files: tuple[Path, ...]
+    `shards` are files of PAGES, and `firsts` (shards + 1,) the number of the first article of each, from 0.
+    `characters` (n,) are those of the wikitext. `page_ids` (n,) may repeat: `fresh` (n,) is False for a page that an
+    earlier dump has. `media` are the namespaces without prose, in lower case.
+    """
+
+    shards: tuple[Path, ...]
+    firsts: NDArray[numpy.int64]
+    page_ids: NDArray[numpy.int64]
+    characters: NDArray[numpy.int32]
+    fresh: NDArray[numpy.bool_]
     rows_in: int
     dropped: dict[str, int]
     media: tuple[str, ...]
 
-    @property
-    def rows_out(self) -> int:
-        return self.rows_in - sum(self.dropped.values())
 
+@dataclass(frozen=True)
+class Spans:
+    """Which part of its dump each shard is read from: bits `start` to `end` of the file, or to its end."""
 
-class PageIds:
-    """A set of page ids. It takes about one bit an id, because the ids of a dump are dense."""
-
-    def __init__(self) -> None:
-        self._blocks: dict[int, bytearray] = defaultdict(lambda: bytearray(1 << 13))
-
-    def add(self, page_id: int) -> bool:
-        """Put `page_id` into the set, and say whether it was new."""
-        block, bit = self._blocks[page_id >> 16], page_id & 0xFFFF
-        new = not block[bit >> 3] & 1 << (bit & 7)
-        block[bit >> 3] |= 1 << (bit & 7)
-        return new
+    spans: tuple[tuple[int, int | None], ...]
 
 
 def drop_reason(page: Page) -> str | None:
@@ -83,60 +92,60 @@ def drop_reason(page: Page) -> str | None:
     return "list" if _LIST_TITLE.match(page.title) or _LIST_TEMPLATE.search(page.text) else None
 
 
-def write_chunks(dumps: Sequence[Path], pages_per_chunk: int, folder: Path) -> Chunks:
-    """Store the articles of `dumps` under `folder`, `pages_per_chunk` in a file.
+def read_articles(dumps: Sequence[Path]) -> Articles:
+    """Store the articles of `dumps`, unless an earlier run has, and forget those of other dumps.
 
     A page that is in two dumps is taken once; the second copy is dropped as "duplicate_page".
     """
-    seen = PageIds()
-    files: list[Path] = []
-    rows_in = 0
-    dropped: Counter[str] = Counter()
-    media = set(MEDIA)
-    for number, dump in enumerate(dumps):
-        done = folder / f"dump-{number:04d}.json"
-        if done.exists():
-            account = json.loads(done.read_text(encoding="utf-8"))
-            _recall(seen, [folder / name for name in account["files"]])
-        else:
-            account = _read(dump, number, pages_per_chunk, folder, seen)
-            write_json(done, account)
-        files += [folder / name for name in account["files"]]
-        rows_in += account["rows_in"]
-        dropped.update(account["dropped"])
-        media.update(account["media"])
-    return Chunks(tuple(files), rows_in, dict(sorted(dropped.items())), tuple(sorted(media)))
+    sums = "\x1f".join([modules.code_fingerprint(__name__), *map(work.file_hash, dumps)])
+    folder = work.WORK / "extract" / DUMPS / hashlib.sha256(sums.encode()).hexdigest()[:24]
+    if not (folder / "counts.json").exists():
+        parts = [part for dump in dumps for part in parts_of(dump)]
+        spans = Spans(tuple((part.start, part.end) for part in parts))
+        work.run_job(work.Job(__name__, read_part, [[part.file] for part in parts], spans, on_device=False), folder)
+        for other in folder.parent.iterdir():
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+    return _articles(folder, {name for dump in dumps for name in namespaces(dump)})
 
 
-def _recall(seen: PageIds, files: Sequence[Path]) -> None:
-    for file in files:
-        for page_id in pyarrow.parquet.read_table(file, columns=["page_id"]).column("page_id").to_pylist():
-            seen.add(page_id)
-
-
-def _read(dump: Path, number: int, pages_per_chunk: int, folder: Path, seen: PageIds) -> dict[str, Any]:
-    """Store the articles of one dump; return its account, which is also kept as JSON."""
-    reader = Dump(dump)
-    names: list[str] = []
+def read_part(index: int, inputs: Sequence[Path], spans: Spans) -> work.Outcome:
+    """The articles of one part of a dump: a table of PAGES, and the accounts of all its pages."""
+    tables: list[pyarrow.Table] = [PAGES.empty_table()]
     waiting: list[dict[str, Any]] = []
     dropped: Counter[str] = Counter()
     rows_in = 0
-
-    def store() -> None:
-        names.append(f"dump-{number:04d}-{len(names):05d}.parquet")
-        if not (folder / names[-1]).exists():  # from a run that was killed while it read this dump
-            write_shard(folder / names[-1], table_of(waiting, PAGES))
-        waiting.clear()
-
-    for page in tqdm(reader.pages(), desc=f"extract {dump.name}", unit="page"):
+    for page in Dump(inputs[0], *spans.spans[index]).pages():
         rows_in += 1
-        reason = drop_reason(page) or (None if seen.add(page.page_id) else "duplicate_page")
+        reason = drop_reason(page)
         if reason is not None:
             dropped[reason] += 1
             continue
-        waiting.append({"page_id": page.page_id, "title": page.title, "text": page.text})
-        if len(waiting) == pages_per_chunk:
-            store()
-    if waiting:
-        store()
-    return {"files": names, "rows_in": rows_in, "dropped": dict(dropped), "media": sorted(reader.media)}
+        size = {"characters": len(page.text)}
+        waiting.append({"page_id": page.page_id, "title": page.title, **size, "text": page.text})
+        if len(waiting) == _ROWS_AT_ONCE:
+            tables.append(table_of(waiting, PAGES))
+            waiting.clear()
+    table = pyarrow.concat_tables([*tables, table_of(waiting, PAGES)])
+    return work.Outcome(table, rows_in, table.num_rows, dict(dropped))
+
+
+def namespaces(dump: Path) -> set[str]:
+    """Names of the namespaces of files and categories, in lower case, which stand before the first page of a dump."""
+    reader = Dump(dump)
+    next(reader.pages(), None)
+    return reader.media
+
+
+def _articles(folder: Path, media: set[str]) -> Articles:
+    counts = json.loads((folder / "counts.json").read_text(encoding="utf-8"))
+    shards = list_shards(folder)
+    tables = [pyarrow.parquet.read_table(shard, columns=["page_id", "characters"]) for shard in shards]
+    firsts = numpy.cumsum([0, *(table.num_rows for table in tables)])
+    page_ids, characters = (pyarrow.concat_tables(tables).column(name).to_numpy() for name in ("page_id", "characters"))
+    fresh = numpy.zeros(len(page_ids), dtype=bool)
+    fresh[numpy.unique(page_ids, return_index=True)[1]] = True
+    twice = {"duplicate_page": int((~fresh).sum())} if not fresh.all() else {}
+    dropped = dict(sorted({**counts["dropped"], **twice}.items()))
+    names = tuple(sorted({*MEDIA, *media}))
+    return Articles(tuple(shards), firsts, page_ids, characters, fresh, counts["rows_in"], dropped, names)
