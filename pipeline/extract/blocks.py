@@ -59,7 +59,7 @@ def is_packed(file: Path) -> bool:
 
 
 def document(part: Part) -> Iterator[bytes]:
-    """The XML of the pages of `part` in blocks, as one document: a part without the root element gets one of its own."""
+    """The XML of the pages of `part` in blocks, as one document: a part without the root element gets its own."""
     try:
         if part.start == 0 and part.end is None:
             yield from _unpacked(part)

@@ -1,13 +1,14 @@
 """Takes segments out of Wikipedia articles: the sentences that pairs are made from (section 4.1: 1.8 M segments).
 
 The articles of the dumps are read into shards. Chunks of articles are cleaned and cut into sentences. Equal sentences
-are kept once. A sample is drawn from the sentences that are kept. A keyed hash of a sentence's text is its rank, and the
-lowest ranks are in the sample. So equal sentences have equal ranks, the sample depends on the seed but not on any order,
-and a sample of N sentences is part of every larger one from the same articles. The segments keep the order of the dump.
+are kept once. A sample is drawn from the sentences that are kept. A keyed hash of a sentence's text is its rank, and
+the lowest ranks are in the sample. So equal sentences have equal ranks, the sample depends on the seed but not on any
+order, and a sample of N sentences is part of every larger one from the same articles. The segments keep the order of
+the dump.
 
 Of a dump with more than `whole_below` articles, only a sample of the articles is cleaned, by their ranks: as many as
-have `sentences_per_segment` sentences for every segment that is wanted. A first thousand articles tell how many that are;
-if there are then still too few sentences, more articles are cleaned.
+have `sentences_per_segment` sentences for every segment that is wanted. A first thousand articles tell how many that
+are; if there are then still too few sentences, more articles are cleaned.
 """
 
 import hashlib

@@ -26,7 +26,9 @@ _END = re.compile(r"([a-z])\. (?=[A-Z])")
 def pages(excerpt: Path) -> Iterator[str]:
     """XML of one page after the other, without end."""
     texts = [(page.title, part) for page in Dump(excerpt).pages() for part in _HEADING.split(page.text)]
-    for number, (copy, (title, text)) in enumerate(itertools.product(itertools.count(1), texts), start=1):
+    for number in itertools.count(1):
+        copy, place = divmod(number, len(texts))
+        title, text = texts[place]
         varied = escape(_END.sub(rf"\1 in copy {copy}. ", text))
         yield (
             f"  <page>\n    <title>{escape(title)} {number}</title>\n    <ns>0</ns>\n    <id>{number}</id>\n"

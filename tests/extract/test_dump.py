@@ -2,15 +2,20 @@
 
 import bz2
 import hashlib
+import random
 import re
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from pipeline.core import work
 from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.shards import read_shard
+from pipeline.extract import blocks
+from pipeline.extract.blocks import parts_of
 from pipeline.extract.dump import MAX_PAGE_CHARACTERS, Dump, Page, dump_files
-from pipeline.extract.pages import PageIds, drop_reason, write_chunks
+from pipeline.extract.pages import PAGES, drop_reason, read_articles
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">
 <siteinfo><namespaces><namespace key="0"/><namespace key="6">Datei</namespace><namespace key="1">Diskussion</namespace>
@@ -171,22 +176,68 @@ def test_page_filter(found: Page, reason: str | None) -> None:
     assert drop_reason(found) == reason
 
 
-def test_page_ids() -> None:
-    ids = PageIds()
-    assert [ids.add(i) for i in (1, 2, 1, 65_536, 1 << 33, 65_536)] == [True, True, False, True, True, False]
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 11, 40, 300])
+def test_parts_of_a_plain_dump_have_every_page_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    monkeypatch.setattr(blocks, "PLAIN_BYTES", step)
+    file = write(tmp_path / "d.xml", page(1, "One.") + page(2, "Two.") + page(3, "Three."))
+    parts = parts_of(file)
+    assert len(parts) == -(-file.stat().st_size // step)
+    found = [one.page_id for part in parts for one in Dump(file, part.start, part.end).pages()]
+    assert found == [1, 2, 3]
 
 
-def test_chunks_count_every_page_and_resume(tmp_path: Path) -> None:
+PACKED = {  # how a program cuts a dump into streams, and how much it packs in a block
+    "one stream": lambda raw: bz2.compress(raw, 1),
+    "streams that end anywhere": lambda raw: b"".join(
+        bz2.compress(raw[i : i + 150_001]) for i in range(0, len(raw), 150_001)
+    ),
+}
+
+
+@pytest.mark.parametrize("how", PACKED)
+def test_parts_of_a_bz2_dump_have_every_page_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    draw = random.Random(1)
+    texts = [" ".join(str(draw.random()) for _ in range(draw.randrange(900))) for _ in range(100)]
+    raw = (HEAD + "".join(page(i, text) for i, text in enumerate(texts)) + "</mediawiki>").encode()
+    file = write(tmp_path / "d.xml.bz2", raw)
+    file.write_bytes(PACKED[how](raw))
+    monkeypatch.setattr(blocks, "PACKED_BYTES", 60_000)
+    parts = parts_of(file)
+    assert len(parts) >= 4
+    assert [p.text for part in parts for p in Dump(file, part.start, part.end).pages()] == texts
+    file.write_bytes(file.read_bytes()[:-30])
+    with pytest.raises(InputError, match=r"d\.xml\.bz2: the bz2 file is cut off\.$"):
+        list(Dump(file, parts[-1].start).pages())
+    packed = bytearray(file.read_bytes())
+    packed[parts[1].start // 8 + 2000] ^= 255
+    file.write_bytes(packed)
+    monkeypatch.setattr(blocks, "_LARGEST_BLOCK_BITS", 0)
+    with pytest.raises(InputError, match=r"d\.xml\.bz2: cannot be read \(Invalid data stream\)\.$"):
+        list(Dump(file, parts[1].start, parts[1].end).pages())
+
+
+def test_an_error_in_a_later_part_tells_where_lines_are_counted_from(tmp_path: Path) -> None:
+    body = HEAD + page(1, "One.") + page(2, "Two.", title="")
+    file = write(tmp_path / "d.xml", body)
+    start = 8 * (len(HEAD) + 10)
+    message = f"line 2: a page without title (lines are counted from the first page after byte {start // 8})."
+    with pytest.raises(InputError, match=re.escape(message)):
+        list(Dump(file, start).pages())
+
+
+def test_articles_are_counted_kept_and_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "WORK", tmp_path / "work")
     first = write(tmp_path / "a.xml", page(1, "One.") + page(2, "Two.") + page(3, "#REDIRECT [[x]]") + page(4, "Four."))
     second = write(tmp_path / "b.xml.bz2", page(1, "Again.") + page(5, "Five."))
-    chunks = write_chunks([first, second], 2, tmp_path / "work")
-    assert [file.name for file in chunks.files] == [
-        "dump-0000-00000.parquet",
-        "dump-0000-00001.parquet",
-        "dump-0001-00000.parquet",
-    ]
-    assert (chunks.rows_in, chunks.rows_out, chunks.dropped) == (6, 4, {"duplicate_page": 1, "redirect": 1})
-    assert chunks.media == ("category", "datei", "file", "image", "media")
-    first.unlink()  # a dump that was read is not read again
-    (tmp_path / "work" / "dump-0001.json").unlink()
-    assert write_chunks([first, second], 2, tmp_path / "work") == chunks
+    found = read_articles([first, second])
+    assert found.page_ids.tolist() == [1, 2, 4, 1, 5]
+    assert found.fresh.tolist() == [True, True, True, False, True]
+    assert (found.firsts.tolist(), found.characters.tolist()) == ([0, 3, 5], [4, 4, 5, 6, 5])
+    assert (found.rows_in, found.dropped) == (6, {"duplicate_page": 1, "redirect": 1})
+    assert found.media == ("category", "datei", "file", "image", "media")
+    texts = [read_shard(shard, PAGES).column("text").to_pylist() for shard in found.shards]
+    assert texts == [["One.", "Two.", "Four."], ["Again.", "Five."]]
+    kept = {shard: shard.stat().st_mtime_ns for shard in found.shards}
+    assert {shard: shard.stat().st_mtime_ns for shard in read_articles([first, second]).shards} == kept
+    read_articles([second])
+    assert not found.shards[0].exists(), "another dump's articles are forgotten"

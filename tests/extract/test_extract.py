@@ -58,6 +58,8 @@ def command(folder: Path, source: Path | str, **changes: Any) -> list[str]:
         "source": str(source),
         "sha256": None,
         "segments": None,
+        "whole_below": 100,
+        "sentences_per_segment": 4.0,
         "min_words": 5,
         "max_words": 40,
         "segments_per_shard": 100,
@@ -119,10 +121,10 @@ def test_killed_run_continues_with_other_workers_and_gives_the_same_bytes(whole:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
-        while process.poll() is None and not list(tmp_path.glob(".work/extract/sentences/*.json")):
+        while process.poll() is None and not list(tmp_path.glob(".work/extract/sentences-0/*.json")):
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGKILL)
-    finished = list(tmp_path.glob(".work/extract/sentences/*.json"))
+    finished = list(tmp_path.glob(".work/extract/sentences-0/*.json"))
     assert 1 <= len(finished) < 5
     assert not (tmp_path / "data").exists()
     again = run(tmp_path, whole / "d.xml.bz2", 2, **sizes)
