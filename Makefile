@@ -9,11 +9,14 @@ export DVC_NO_ANALYTICS := 1
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: repro test check base format bench lock models clean
+.PHONY: repro plan test check base format bench lock models clean
 
 repro: $(ENV)  ## run the whole pipeline with the profile in params.yaml, then print the headline table
 	dvc repro
 	python -m pipeline.report --print --out reports
+
+plan: $(ENV)  ## hours, disk and memory of a profile on a machine: make plan PROFILE=paper MACHINE="8xA100 64 cores"
+	python -m pipeline.plan --profile $(or $(PROFILE),paper) --machine "$(or $(MACHINE),2 cores)"
 
 test: $(ENV)  ## run the tests
 	python -m pytest

@@ -33,7 +33,7 @@ class Work:
     """One kind of work of one stage: FLOPs of models, seconds of a core, bytes that stay on disk and in memory.
 
     `runs` is how many devices the FLOPs can be spread over: a variant trains on one, shards on any number (None).
-    `memory` is that of the largest process. `rates` names the entries of rates.yaml that it rests on.
+    `memory` is that of the largest process.
     """
 
     stage: str
@@ -43,12 +43,11 @@ class Work:
     disk: float = 0.0
     memory: float = 0.0
     runs: int | None = None
-    rates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A transformer: layers of the encoder and the decoder, their width, that of their feed-forward part, vocabulary."""
+    """A transformer: layers of the encoder and the decoder, their width, that of the feed-forward part, vocabulary."""
 
     layers: int
     decoder_layers: int
@@ -136,10 +135,10 @@ class Planner:
         cleaned = min(every, (wanted or 0) * self.extract.sentences_per_segment) if sampled else every
         seconds = counts.xml_bytes * self.rate("read_core_seconds_a_byte")
         seconds += cleaned * self.rate("clean_core_seconds_a_sentence")
-        disk = counts.xml_bytes * (1 / self.rate("xml_bytes_a_packed_byte") + self.rate("kept_bytes_a_byte"))
-        rates = ("read_core_seconds_a_byte", "clean_core_seconds_a_sentence", "kept_bytes_a_byte")
+        packed = counts.xml_bytes / self.rate("xml_bytes_a_packed_byte")
+        disk = packed * (1 + self.rate("kept_bytes_a_packed_byte"))  # the dump and its articles
         memory = self.rate("extract_worker_bytes")
-        return [Work("extract", Kind.READING, core_seconds=seconds, disk=disk, memory=memory, rates=rates)]
+        return [Work("extract", Kind.READING, core_seconds=seconds, disk=disk, memory=memory)]
 
     def _perturb(self) -> list[Work]:
         counts, masks, back = self.counts, self._technique(mask_fill), self._technique(backtranslate)
@@ -151,7 +150,7 @@ class Planner:
         translated = sum(self._translated(way, back.beam_width) for way in ways)
         found.append(Work("perturb", Kind.DECODING, counts.segments * back.share * translated))
         disk = counts.pairs * self.rate("pair_bytes")
-        return [*found, Work("perturb", Kind.READING, disk=disk, rates=("pair_bytes",))]
+        return [*found, Work("perturb", Kind.READING, disk=disk)]
 
     def _translated(self, model: Shape, beam_width: int) -> float:
         """FLOPs of translating a segment: the output has as many tokens as the input."""
@@ -163,8 +162,7 @@ class Planner:
         for signal in load_names(self.params, "signals"):
             if signal in ("bleu", "rouge"):
                 seconds = pairs * self.rate(f"{signal}_core_seconds_a_pair")
-                rates = (f"{signal}_core_seconds_a_pair",)
-                found.append(Work(f"label {signal}", Kind.READING, core_seconds=seconds, rates=rates))
+                found.append(Work(f"label {signal}", Kind.READING, core_seconds=seconds))
             elif signal in ("bertscore", "entailment"):
                 model = self.shape(self.models["encoder" if signal == "bertscore" else "entailment"])
                 found.append(Work(f"label {signal}", Kind.READING, pairs * 2 * 2 * tokens * model.encoder))
