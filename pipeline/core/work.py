@@ -16,7 +16,7 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,7 +109,7 @@ def _finished(target: Path) -> bool:
 
 
 def _engine(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
-    if runtime.engine() == "ray":
+    if runtime.engine() == "ray" and todo:
         return _on_ray(job, todo, targets)
     return _on_processes(job, todo, targets)
 
@@ -152,12 +152,13 @@ def _start_worker(numbers: Any) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _on_ray(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
+def _on_ray(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Iterator[int]:
+    """Tasks of a Ray cluster."""
     stage = job.module.split(".")[1]
     tasks = [cluster.Task(i, job.inputs[i], target) for i, target in zip(todo, targets, strict=True)]
     key = hashlib.sha256(" ".join(target.name for target in targets).encode()).hexdigest()[:24]
-    name = stage if not targets else f"{stage} {targets[0].parent.name}"
     make = functools.partial(_make, job.function, job.params)
+    name = f"{stage} {targets[0].parent.name}"
     return cluster.run(cluster.Stage(name, make, job.needs, key, job.on_device, WORK / stage), tasks)
 
 

@@ -30,7 +30,7 @@ def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         cluster.add_node(
             num_cpus=1, object_store_memory=STORE_BYTES, env_vars={"TMPDIR": str(folder / name)}, wait=False
         )
-    cluster.wait_for_nodes()
+    cluster.wait_for_nodes(timeout=120)
     yield cluster
     ray.shutdown()
     cluster.shutdown()

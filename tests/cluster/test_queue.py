@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import psutil
-from test_remote import done, run
+from dvc_commands import done, run
 
 from pipeline.core.modules import ROOT
 

@@ -1,16 +1,12 @@
 """DVC's remote on S3 (moto's server, loopback): a fresh clone fetches a whole run and computes nothing."""
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from pipeline.core.modules import ROOT
+from dvc_commands import done, run
 
 STAGES = """stages:
   words:
@@ -18,25 +14,6 @@ STAGES = """stages:
     params: [size]
     outs: [made]
 """
-
-
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command in `folder`, with credentials that moto accepts, and without the user's own."""
-    own = {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "PYTHONPATH": str(ROOT),
-    }
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, **own, "PATH": path, "DVC_NO_ANALYTICS": "1"}
-    return subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-
-
-def done(folder: Path, *arguments: str) -> str:
-    found = run(folder, *arguments)
-    assert found.returncode == 0, f"{arguments}\n{found.stdout[-2000:]}\n{found.stderr[-2000:]}"
-    return found.stdout
 
 
 @pytest.fixture(scope="module")
