@@ -8,14 +8,18 @@ worker lives are left alone.
 """
 
 import contextlib
+import hashlib
 import os
 import shutil
 import signal
 from pathlib import Path
 from typing import Any
 
-from pipeline.core.errors import InputError
+from pipeline.core.errors import BleurtError, InputError
 from pipeline.core.runtime import run_main
+
+ANSWER_SECONDS = 30.0
+"""A worker that lives answers within this time, also on a busy machine."""
 
 
 def main() -> None:
@@ -35,11 +39,11 @@ def main() -> None:
 
 def settle(queue: Any) -> list[str]:
     """Mark every active experiment of `queue` that no living worker has as failed; their names."""
-    alive = {task["id"] for tasks in queue.worker_status().values() for task in tasks}
-    names = []
+    held = _held(queue)
+    names = list[str]()
     for message, entry in list(queue._iter_processed()):
         task = message.headers["id"]
-        if task in alive or queue.celery.AsyncResult(task).ready():
+        if task in held or queue.celery.AsyncResult(task).ready():
             continue
         _end_processes(queue, entry.stash_rev)
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # not written yet
@@ -49,6 +53,25 @@ def settle(queue: Any) -> list[str]:
         queue.celery.backend.mark_as_failure(task, None)
         names.append(entry.name or entry.stash_rev[:7])
     return names
+
+
+def _held(queue: Any) -> set[str]:
+    """Identifiers of the tasks that living workers have; a BleurtError if one does not say what it has."""
+    import psutil
+
+    name = f"dvc-exp-{hashlib.sha256(queue.wdir.encode()).hexdigest()[:6]}-"  # as dvc names the workers of this project
+    workers = {
+        word
+        for process in psutil.process_iter(["cmdline"])
+        for word in process.info["cmdline"] or []
+        if word.startswith(name) and "queue-worker" in process.info["cmdline"]
+    }
+    if not workers:
+        return set()
+    answers = queue.celery.control.inspect(timeout=ANSWER_SECONDS, limit=len(workers)).active() or {}
+    if silent := sorted(workers - answers.keys()):
+        raise BleurtError(f"the worker {silent[0]} of DVC's queue does not answer; try again when it has less to do.")
+    return {task["id"] for tasks in answers.values() for task in tasks}
 
 
 def _end_processes(queue: Any, revision: str) -> None:
