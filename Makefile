@@ -9,7 +9,7 @@ export DVC_NO_ANALYTICS := 1
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: repro plan test check base format bench lock models clean
+.PHONY: repro plan test check base format bench lock models queue-clean clean
 
 repro: $(ENV)  ## run the whole pipeline with the profile in params.yaml, then print the headline table
 	dvc repro
@@ -45,6 +45,9 @@ lock: ## write requirements.lock from pyproject.toml's ranges in a fresh environ
 	.lock-env/bin/pip install --quiet --editable '.[dev]'
 	.lock-env/bin/pip freeze --all --exclude pip --exclude-editable | sed 's/+cpu$$//' > requirements.lock
 	rm -rf .lock-env
+
+queue-clean: $(ENV)  ## after a worker of DVC's queue was killed: its experiment counts as failed, the others go on
+	python -m pipeline.report.orphans
 
 clean:  ## forget unfinished work (finished outputs stay)
 	rm -rf .work

@@ -3,13 +3,17 @@
 BLEURT_WORKERS  worker processes for shards (default: one a GPU if the shards compute on GPUs, else one a core)
 BLEURT_DEVICE   "cpu", "cuda", "cuda:1", "mps" (default: cuda if there is a GPU); of several GPUs, "cuda" gives each
                 worker and each process of torchrun its own
-BLEURT_ENGINE   "local" (default) or "ray": a Ray cluster that already exists, by RAY_ADDRESS
+BLEURT_ENGINE   "local" (default) or "ray": a Ray cluster that already exists, by RAY_ADDRESS (`pipeline.core.cluster`)
+BLEURT_RAY_GPUS   GPUs of one task on the cluster, if its shards compute on a device: 0 (default), 0.5, 1, ...
+BLEURT_RAY_FILES  "shared" (default): all nodes see the folder in which a stage is started; "store": inputs, models,
+                  code and results travel through Ray's object store
 """
 
 import contextlib
 import ctypes
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import resource
@@ -51,6 +55,26 @@ def engine() -> str:
     wanted = os.environ.get("BLEURT_ENGINE", "") or "local"
     if wanted not in ("local", "ray"):
         raise ParamsError(f"BLEURT_ENGINE must be local or ray, not {wanted!r}.")
+    return wanted
+
+
+def ray_gpus() -> float:
+    """GPUs that one task on a Ray cluster asks for, by BLEURT_RAY_GPUS: a share of one, or a whole number."""
+    text = os.environ.get("BLEURT_RAY_GPUS", "") or "0"
+    try:
+        count = float(text)
+    except ValueError:
+        count = -1.0
+    if not 0 <= count < math.inf or (count > 1 and count % 1):
+        raise ParamsError(f"BLEURT_RAY_GPUS must be a share of a GPU or a whole number of them, not {text!r}.")
+    return count
+
+
+def ray_files() -> str:
+    """How a Ray cluster gets files: "shared" (a folder that all nodes see) or "store", by BLEURT_RAY_FILES."""
+    wanted = os.environ.get("BLEURT_RAY_FILES", "") or "shared"
+    if wanted not in ("shared", "store"):
+        raise ParamsError(f"BLEURT_RAY_FILES must be shared or store, not {wanted!r}.")
     return wanted
 
 

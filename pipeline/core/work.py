@@ -16,7 +16,7 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,7 @@ from typing import Any
 import pyarrow
 from tqdm import tqdm
 
-from pipeline.core import modules, runtime
-from pipeline.core.errors import BleurtError, ParamsError, StorageError
+from pipeline.core import cluster, modules, runtime
 from pipeline.core.shards import replacing, shard_name, write_shard
 
 WORK = Path(".work")
@@ -55,6 +54,8 @@ class Job:
     `function` is a module-level callable (worker processes import it); `inputs[i]` are the files that shard i reads,
     and `params` a frozen dataclass. `module` is the stage's module name, whose code is part of every fingerprint.
     `on_device` says whether shards compute on the runtime's device: then there is one worker a GPU, else one a core.
+    `needs` are the files and folders that every shard reads beside its inputs (models, texts): nodes of a cluster that
+    share no folder get a copy of them. Their content belongs into `extra`.
     """
 
     module: str
@@ -63,6 +64,7 @@ class Job:
     params: Any
     extra: str = ""
     on_device: bool = True
+    needs: Sequence[Path] = ()
 
 
 def file_hash(file: Path) -> str:
@@ -121,7 +123,7 @@ def _finished(target: Path) -> bool:
 
 
 def _engine(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
-    if runtime.engine() == "ray":
+    if runtime.engine() == "ray" and todo:
         return _on_ray(job, todo, targets)
     return _on_processes(job, todo, targets)
 
@@ -130,7 +132,7 @@ def _on_processes(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any
     count = min(runtime.workers(on_device=job.on_device), len(todo))
     if count <= 1:  # no process to pay for
         for i, target in zip(todo, targets, strict=True):
-            yield _make(job, i, target)
+            yield _make(job.function, job.params, i, job.inputs[i], target)
         return
     context = multiprocessing.get_context("spawn")
     numbers = context.SimpleQueue()
@@ -139,7 +141,10 @@ def _on_processes(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any
     with concurrent.futures.ProcessPoolExecutor(
         count, mp_context=context, initializer=_start_worker, initargs=(numbers,)
     ) as pool:
-        futures = [pool.submit(_make, job, i, target) for i, target in zip(todo, targets, strict=True)]
+        futures = [
+            pool.submit(_make, job.function, job.params, i, job.inputs[i], target)
+            for i, target in zip(todo, targets, strict=True)
+        ]
         try:
             for future in concurrent.futures.as_completed(futures):
                 yield future.result()
@@ -161,40 +166,29 @@ def _start_worker(numbers: Any) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _on_ray(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Any:
-    """Tasks on a Ray cluster, run in this process's folder, with a GPU for each if this process has one."""
-    try:
-        import ray
-    except ImportError as error:
-        raise ParamsError("BLEURT_ENGINE is ray, but the package ray is not installed (pip install ray).") from error
-    gpus = int(job.on_device and runtime.device().startswith("cuda"))
-    ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), ignore_reinit_error=True)
-    make = ray.remote(num_gpus=gpus)(_make_in)
-    waiting = [make.remote(str(Path.cwd()), job, i, target) for i, target in zip(todo, targets, strict=True)]
-    while waiting:
-        finished, waiting = ray.wait(waiting)
-        try:
-            yield ray.get(finished[0])
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause if isinstance(error.cause, BleurtError) else error from None
+def _on_ray(job: Job, todo: Sequence[int], targets: Sequence[Path]) -> Iterator[int]:
+    """Tasks of a Ray cluster."""
+    stage = job.module.split(".")[1]
+    tasks = [cluster.Task(i, job.inputs[i], target) for i, target in zip(todo, targets, strict=True)]
+    key = hashlib.sha256(" ".join(target.name for target in targets).encode()).hexdigest()[:24]
+    make = functools.partial(_make, job.function, job.params)
+    name = f"{stage} {targets[0].parent.name}"
+    return cluster.run(cluster.Stage(name, make, job.needs, key, job.on_device, WORK / stage), tasks)
 
 
-def _make_in(folder: str, job: Job, index: int, target: Path) -> int:
-    """On a Ray node: paths are relative to the folder in which the stage was started."""
-    try:
-        os.chdir(folder)
-    except OSError as error:
-        raise StorageError(f"{folder}: a Ray node does not see this folder, which all must share.") from error
-    return _make(job, index, target)
-
-
-def _make(job: Job, index: int, target: Path) -> int:
+def _make(
+    function: Callable[[int, Sequence[Path], Any], Outcome],
+    params: Any,
+    index: int,
+    inputs: Sequence[Path],
+    target: Path,
+) -> int:
     """In a worker: one thread, so that rounding does not depend on how many workers there are."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     import torch
 
     torch.set_num_threads(1)
-    outcome = job.function(index, job.inputs[index], job.params)
+    outcome = function(index, inputs, params)
     write_shard(target.with_suffix(".parquet"), outcome.table)
     counts = {"rows_in": outcome.rows_in, "rows_out": outcome.rows_out, "dropped": outcome.dropped}
     write_json(target.with_suffix(".json"), counts)

@@ -38,6 +38,7 @@ def make_job(params: GradeParams, segments: Path) -> Job:
         params=ShardedGrades(params, len(shards)),
         extra=" ".join(map(file_hash, files)),
         on_device=False,
+        needs=files,
     )
 
 

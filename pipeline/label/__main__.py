@@ -43,6 +43,7 @@ def make_job(params_file: Path, name: str, pairs: Path) -> Job:
         params=params,
         extra=" ".join(used),
         on_device=bool(models),
+        needs=models,
     )
 
 

@@ -48,6 +48,7 @@ def make_job(params_file: Path, segments: Path) -> Job:
         inputs=[[shard] for shard in shards],
         params=Plan(params.seed, techniques, len(shards)),
         extra=" ".join([*code, *map(file_hash, dict.fromkeys(needed))]),
+        needs=needed,
     )
 
 

@@ -120,6 +120,7 @@ def fit(
         for point in history.points:
             if log is not None and group.rank == 0:
                 log(int(point["step"]), point)
+    check_same_step(group, first)
     wrapped = DistributedDataParallel(model, find_unused_parameters=True) if group.size > 1 else model
     started = time.time() - history.seconds
     with tqdm(total=schedule.steps, initial=first, desc="train", unit="step", mininterval=2.0) as bar:
@@ -148,6 +149,15 @@ def fit(
         model.load_state_dict(best)
     model.eval()
     return history
+
+
+def check_same_step(group: Group, first: int) -> None:
+    """Refuse to go on if the processes found states of different steps, as on nodes that share no folder."""
+    if group.mean(first) != first:
+        raise BleurtError(
+            f"this process of torchrun would go on from step {first}, and others from another one: let all nodes share "
+            "the folder .work, or remove it everywhere to start again."
+        )
 
 
 def update(

@@ -4,8 +4,7 @@ import errno
 import os
 import shutil
 import sys
-import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,54 +119,6 @@ def test_a_full_disk_while_publishing_is_one_sentence(job: Job, monkeypatch: pyt
     with pytest.raises(StorageError, match=r"^out/part-00000\.parquet: could not be written, the disk is full\.$"):
         run_job(job, Path("out"))
     assert list(Path("out").iterdir()) == []
-
-
-class FakeRay(types.ModuleType):
-    """As much of Ray as a stage uses, in this process; a task starts in another folder, as on a cluster."""
-
-    class exceptions:  # noqa: N801
-        class RayTaskError(Exception):
-            def __init__(self, cause: Exception) -> None:
-                super().__init__("a long traceback")
-                self.cause = cause
-
-    def __init__(self, elsewhere: Path) -> None:
-        super().__init__("ray")
-        self.elsewhere, self.gpus = elsewhere, -1
-
-    def init(self, **options: object) -> None:
-        pass
-
-    def remote(self, num_gpus: int) -> Callable[[Callable[..., int]], types.SimpleNamespace]:
-        self.gpus = num_gpus
-        return lambda task: types.SimpleNamespace(remote=lambda *arguments: lambda: task(*arguments))
-
-    def wait(self, waiting: list[Callable[[], int]]) -> tuple[list[Callable[[], int]], list[Callable[[], int]]]:
-        return waiting[:1], waiting[1:]
-
-    def get(self, task: Callable[[], int]) -> int:
-        home = Path.cwd()
-        os.chdir(self.elsewhere)
-        try:
-            return task()
-        except Exception as error:
-            raise self.exceptions.RayTaskError(error) from error
-        finally:
-            os.chdir(home)
-
-
-def test_ray_tasks_work_in_the_stages_folder(
-    job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    ray = FakeRay(tmp_path_factory.mktemp("elsewhere"))
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    monkeypatch.setenv("BLEURT_ENGINE", "ray")
-    monkeypatch.setenv("BLEURT_DEVICE", "cpu")
-    assert run_job(job, Path("out"))["rows_out"] == 3
-    assert ray.gpus == 0
-    Path("b.txt").write_text("bad\n")
-    with pytest.raises(InputError, match=r"^b\.txt, line 1: holds a bad line\.$"):
-        run_job(job, Path("out"))
 
 
 def test_an_engine_that_is_unknown_or_not_installed_is_one_sentence(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
