@@ -70,6 +70,7 @@ class MaskFiller:
         if config.model_type != "bert":
             raise ModelError(f"{name}: is a {config.model_type} model; the mask filler needs a BERT model.")
         self.device = runtime.device()
+        self.pass_tokens = CPU_TOKENS if self.device == "cpu" else None  # of a forward pass; None: a step's hypotheses
         self.tokenizer = load_tokenizer(folder)
         model = load(AutoModelForMaskedLM, folder, attn_implementation="sdpa").to(self.device)
         self.head = packed(model.cls)
