@@ -54,7 +54,7 @@ def library() -> str:
 
 @functools.cache
 def _quicker() -> str:
-    if not torch.backends.mkldnn.is_available() or not torch.backends.mkl.is_available():
+    if not (torch._C._has_mkldnn and torch._C.has_mkl):
         return "mkl"  # torch's own choice
     if _vendor() == "AuthenticAMD":
         return "onednn"
@@ -95,6 +95,9 @@ class PackedLinear(torch.nn.Module):
     devices, and processors for which oneDNN has no bf16, compute the same through torch's own linear layer.
     """
 
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+
     def __init__(self, layer: torch.nn.Linear, dtype: torch.dtype) -> None:
         super().__init__()
         self.dtype = dtype
@@ -113,7 +116,7 @@ class PackedLinear(torch.nn.Module):
         return multiply(rows.to(self.dtype), self.weight, self.bias)
 
 
-def packed(model: torch.nn.Module, precision: str = "float32") -> torch.nn.Module:
+def packed(model: Any, precision: str = "float32") -> Any:
     """`model`, changed in place: its linear layers compute in `precision` through the quickest library of its device.
 
     `precision` is "float32", or "bf16": about 1.7 times as fast on CPUs with AVX512-BF16, and what lies between the
