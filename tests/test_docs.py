@@ -30,6 +30,7 @@ NOT_RUN = {
     "bleurt bench": "measures for minutes; its own test runs it on a tiny model",
     "bleurt calibrate": "writes into the checkpoint's folder; tests/scoring/test_calibration.py runs it",
     "bleurt convert": "needs a checkpoint of the original; tests/scoring/test_originals.py runs it",
+    "bleurt kernels": "measures for minutes; its own test runs it on tiny models",
     "bleurt selftest": "tests/bundled/test_shipped_metric.py runs it",
 }
 """Beginnings of commands that do not run here, each with the reason."""

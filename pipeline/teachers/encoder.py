@@ -10,6 +10,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 
 from pipeline.core.batches import pad, token_batches
 from pipeline.core.errors import ModelError
+from pipeline.core.kernels import CPU_TOKENS, packed
 from pipeline.core.models import load, load_config, load_tokenizer, usable_tokens
 
 Encoded = Mapping[str, list[list[int]]]
@@ -32,7 +33,12 @@ class Transformer:
         return encoded
 
     def batches(self, encoded: Encoded, rows: Sequence[int], batch_tokens: int) -> Iterator[tuple[list[int], Any]]:
-        """Row numbers and padded inputs (B, T) on the device, for `rows` of `encoded`, longest rows first."""
+        """Row numbers and padded inputs (B, T) on the device, for `rows` of `encoded`, longest rows first.
+
+        B x T is at most `batch_tokens`, and on a CPU at most CPU_TOKENS; a longer row is a batch by itself.
+        """
+        if self.device == "cpu":
+            batch_tokens = min(batch_tokens, CPU_TOKENS)
         for places in token_batches([len(encoded["input_ids"][row]) for row in rows], batch_tokens):
             chosen = [rows[place] for place in places]
             inputs = {}
@@ -62,4 +68,5 @@ def load_classifier(folder: Path, device: str) -> Transformer:
 
 def _load(folder: Path, kind: Any, device: str, **settings: int) -> Transformer:
     model, tokenizer = load(kind, folder, ("pooler",), **settings), load_tokenizer(folder)
-    return Transformer(tokenizer, model.to(device), device, usable_tokens(model.config, tokenizer))
+    longest = usable_tokens(model.config, tokenizer)
+    return Transformer(tokenizer, packed(model.to(device)), device, longest)

@@ -3,7 +3,8 @@
 Dropout is seeded by (seed, step, process) and batches are a function of the step. A run that was killed continues from
 its last state file, and ends with the weights and the history of a run that was never killed. Under torchrun every
 process computes its share of each batch (DistributedDataParallel), and every row counts the same. (If rows have several
-ratings each, every rating counts the same only if no row lacks one.) On hardware with bf16 the forward pass runs in it.
+ratings each, every rating counts the same only if no row lacks one.) On hardware with bf16 the forward pass runs in it;
+on a CPU without it, `pipeline.core.kernels` computes the linear layers and their gradients.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from pipeline.core import runtime
+from pipeline.core import kernels, runtime
 from pipeline.core.errors import BleurtError
 from pipeline.core.shards import replacing
 from pipeline.training.schedule import Schedule, new_optimizer
@@ -174,7 +175,7 @@ def update(
     torch.manual_seed(schedule.dropout_seed(step, rank))
     for settings in optimizer.param_groups:
         settings["lr"] = settings["rate"] * schedule.factor(step)
-    with runtime.autocast(training=True):
+    with runtime.autocast(training=True), kernels.linear_layers():
         value = loss(model, rows)
     if not torch.isfinite(value):
         raise BleurtError(f"training diverged at step {step + 1} (the loss is not finite); lower the learning rate.")
@@ -193,7 +194,8 @@ def _evaluation(
     history.loss_sum, history.loss_steps = 0.0, 0
     if evaluate is not None:
         model.eval()
-        score = evaluate(model)
+        with kernels.linear_layers():
+            score = evaluate(model)
         model.train()
         if math.isfinite(score):
             point["validation"] = score

@@ -40,6 +40,7 @@ def section(tmp_path_factory):
             "max_mask_share": 1.0,
             "beam_width": 2,
             "batch_tokens": 300,
+            "precision": "float32",
         },
         "backtranslate": {
             "share": 1.0,

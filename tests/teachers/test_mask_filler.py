@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -9,6 +10,8 @@ from tiny_filler import save_tiny_filler
 from transformers import AutoModelForMaskedLM, BertConfig, BertModel, RobertaConfig, RobertaForMaskedLM
 
 from pipeline.core.errors import ModelError
+from pipeline.core.kernels import LIBRARIES
+from pipeline.core.models import locate
 from pipeline.teachers.mask_filler import Masked, MaskFiller, Piece
 
 TEXTS = [
@@ -41,10 +44,9 @@ def test_texts_are_read_as_pieces_and_whole_words(folder):
     assert masked.ids[:2] == text.ids[:2] and len(set(masked.ids[2:5])) == 1
 
 
-def brute_force(folder, masked: Masked, width: int) -> list[tuple[int, ...]]:
-    """Beam search with one full forward pass a hypothesis; no batch, no padding."""
-    model = AutoModelForMaskedLM.from_pretrained(folder).eval()
-    allowed = [i for i in range(model.config.vocab_size) if i >= 6]  # behind [PAD] … [unused0]
+def brute_force(folder, masked: Masked, width: int, allowed: Sequence[int]) -> list[tuple[int, ...]]:
+    """Beam search with one full forward pass a hypothesis; no batch, no padding, torch's own linear layers."""
+    model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
     beam: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     for step, position in enumerate(masked.positions):
         grown = []
@@ -59,8 +61,10 @@ def brute_force(folder, masked: Masked, width: int) -> list[tuple[int, ...]]:
     return [filled for _, filled in beam]
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("width", [1, 4])
-def test_fill_equals_a_plain_beam_search(folder, width):
+def test_fill_equals_a_plain_beam_search(folder, width, library, monkeypatch):
+    monkeypatch.setenv("BLEURT_KERNELS", library)
     filler = MaskFiller(str(folder))
     sentences = filler.read(TEXTS)
     masked = [
@@ -69,10 +73,49 @@ def test_fill_equals_a_plain_beam_search(folder, width):
         filler.mask(sentences[2], [0]),
         filler.mask(sentences[3], [1, 2]),
     ]
-    expected = [brute_force(folder, one, width) for one in masked]
+    allowed = range(6, len(filler.tokenizer))  # behind [PAD] … [unused0]
+    expected = [brute_force(folder, one, width, allowed) for one in masked]
     for batch_tokens in (1, 10_000):
         found = filler.fill(masked, width, batch_tokens)
         assert [[tuple(ids) for ids in one] for one in found] == expected
+
+
+def test_the_bundled_filler_fills_as_a_plain_beam_search():
+    """Its hypotheses on the committed sample depend on no batch, no library and no shortened last layer."""
+    filler = MaskFiller("bundled:mask-filler")
+    texts = [
+        "The old harbour of the city was closed in 1974, and most ships moved to the new one.",
+        "He was born in Paris.",
+    ]
+    first, second = filler.read(texts)
+    masked = [filler.mask(first, [1, 2, 7, 12]), filler.mask(second, [4]), filler.mask(first, [14, 15])]
+    special = {*filler.tokenizer.all_special_ids}
+    vocabulary = filler.tokenizer.get_vocab()
+    allowed = sorted(i for piece, i in vocabulary.items() if i not in special and not piece.startswith("[unused"))
+    expected = [brute_force(locate("bundled:mask-filler"), one, 4, allowed) for one in masked]
+    found = filler.fill(masked, 4, 4096)
+    assert [[tuple(ids) for ids in one] for one in found] == expected
+
+
+def test_equal_texts_are_searched_once(folder, monkeypatch):
+    filler = MaskFiller(str(folder))
+    sentences = filler.read([TEXTS[0], TEXTS[2], TEXTS[0]])
+    masked = [filler.mask(sentence, [0]) for sentence in sentences]
+    expected = [filler.fill([one], 3, 1000)[0] for one in masked]
+    rows = []
+    real = filler._states
+    monkeypatch.setattr(filler, "_states", lambda ids, *rest: rows.append(len(ids)) or real(ids, *rest))
+    assert filler.fill(masked, 3, 1000) == expected
+    assert sum(rows) == 2
+
+
+def test_bf16_moves_log_probabilities_a_little(folder):
+    plain, rounded = MaskFiller(str(folder)), MaskFiller(str(folder), "bf16")
+    masked = plain.mask(plain.read(TEXTS)[1], [1, 2])
+    given = torch.tensor([[masked.ids]]), torch.ones(1, len(masked.ids), dtype=torch.long), torch.tensor([2])
+    with torch.inference_mode():
+        moved = (plain._log_probabilities(*given) - rounded._log_probabilities(*given))[:, :, ~plain.banned]
+    assert 0 < moved.abs().max() < 0.25
 
 
 def test_beam_finds_what_greedy_search_misses(folder):

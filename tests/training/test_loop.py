@@ -12,6 +12,7 @@ from typing import IO
 import pytest
 import torch
 
+from pipeline.core import kernels, runtime
 from pipeline.core.errors import BleurtError, ParamsError, StorageError
 from pipeline.core.modules import ROOT
 from pipeline.core.params import from_mapping
@@ -74,6 +75,35 @@ def test_a_killed_run_ends_with_the_weights_of_one_that_was_not(tmp_path: Path) 
         assert torch.equal(weight, resumed.state_dict()[name])
     assert [point["step"] for point in history.points] == [2, 4, 6, 8, 10, 11]
     assert history.points == fit(network(), loss, rows_at, schedule(11), tmp_path / "again.pt").points
+
+
+def test_a_run_ends_with_the_same_weights_by_either_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float32; the two take sums in another order, so the last digits differ."""
+    monkeypatch.setattr(runtime, "precision", lambda **_: "float32")
+    ends = []
+    for library in kernels.LIBRARIES:
+        monkeypatch.setenv("BLEURT_KERNELS", library)
+        ends.append(network())
+        fit(ends[-1], loss, rows_at, schedule(11), tmp_path / f"{library}.pt", evaluate=lambda model: 0.0)
+    for one, other in zip(ends[0].parameters(), ends[1].parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_bf16_stays_with_its_own_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under autocast nothing goes through `pipeline.core.kernels`; without it, each of the two layers does."""
+    monkeypatch.setenv("BLEURT_KERNELS", "onednn")
+    calls = []
+    real = kernels._Product.apply
+    monkeypatch.setattr(kernels._Product, "apply", lambda *given: calls.append(1) or real(*given))
+    for precision, expected in (("bf16", 0), ("float32", 2)):
+        monkeypatch.setattr(runtime, "precision", lambda *, training=False, found=precision: found)
+        model = network()
+        update(model, torch.optim.SGD(_with_rates(model)), loss, [1, 2], schedule(4), 0)
+        assert len(calls) == expected
+
+
+def _with_rates(model: torch.nn.Module) -> list[dict[str, object]]:
+    return [{"params": list(model.parameters()), "rate": 0.1, "lr": 0.1}]
 
 
 def test_the_best_validation_score_wins_over_the_last(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def params(folder):
         max_mask_share=1.0,
         beam_width=3,
         batch_tokens=200,
+        precision=module.Precision.FLOAT32,
     )
 
 
@@ -117,6 +118,14 @@ def test_half_of_the_words_at_most():
     assert {len(draw_words(RANDOM, [1] * 8, 15, 0.5, rng)) for _ in range(300)} == {1, 2, 3, 4}
 
 
+def test_the_filler_computes_in_the_precision_asked_for(params, mask_fill, monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "load_filler", lambda *given: asked.append(given) or load_filler(*given))
+    for precision in module.Precision:
+        mask_fill(["The cat sat on the mat."], dataclasses.replace(params, precision=precision), seeded())
+    assert asked == [(params.model, "float32"), (params.model, "bf16")]
+
+
 @pytest.mark.parametrize("batch_tokens", [1, 90, 100_000])
 def test_batching_changes_no_text(params, mask_fill, batch_tokens):
     other = dataclasses.replace(params, batch_tokens=batch_tokens)
@@ -134,7 +143,7 @@ def test_every_segment_has_its_attempts(params, mask_fill):
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=10))
 def test_words_that_are_not_masked_stay_as_written(folder, mask_fill, words):
     text = "  ".join(words)
-    params = Params(str(folder), 1.0, 1, (SPAN,), 3, 1.0, 2, 500)
+    params = Params(str(folder), 1.0, 1, (SPAN,), 3, 1.0, 2, 500, module.Precision.FLOAT32)
     (attempt,) = mask_fill([text], params, seeded())
     sentence = load_filler(str(folder)).read([text])[0]
     sizes = [len(word) for word in sentence.words]
