@@ -127,9 +127,15 @@ def new_system(
 
 def _regressor(settings: dict[str, Any], params: Any, shape: Shape | None) -> RegressorConfig:
     one = params.regressor
-    named = {"inputs": one.inputs.value, "vectors": one.vectors.value, "reads": params.reads.value}
-    size = {"layers": shape.layers, "width": shape.width} if shape else {"layers": 0}
-    return RegressorConfig(**{**settings, "head_dropout": shape.dropout if shape else 0.0}, **named, **size)
+    dropout = {"head_dropout": shape.dropout if shape else 0.0}
+    return RegressorConfig(
+        inputs=one.inputs.value,
+        vectors=one.vectors.value,
+        layers=shape.layers if shape else 0,
+        width=shape.width if shape else 0,
+        reads=params.reads.value,
+        **{**settings, **dropout},
+    )
 
 
 def _assembled(kind: type[ApartMetric], config: Any, encoders: Sequence[Any], seed: int = 0) -> PreTrainedModel:

@@ -57,13 +57,8 @@ class TextsApart:
 
     def __call__(self, references: Sequence[str], candidates: Sequence[str], **_: Any) -> dict[str, list[list[int]]]:
         """`input_ids` of every pair by the encoder that needs most tokens for it; tells how long a pair is."""
-        rows = [
-            [
-                [*r.ids, *c.ids]
-                for r, c in zip(part.encode_batch(references), part.encode_batch(candidates), strict=True)
-            ]
-            for part in self.parts
-        ]
+        read = [(part.encode_batch(references), part.encode_batch(candidates)) for part in self.parts]
+        rows = [[[*r.ids, *c.ids] for r, c in zip(*both, strict=True)] for both in read]
         return {"input_ids": [max(same, key=len) for same in zip(*rows, strict=True)]}
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -141,7 +136,7 @@ class States:
 class ApartMetric(PreTrainedModel):  # type: ignore[misc]
     """Encoders that read reference and candidate apart; what becomes of their states is the matter of subclasses."""
 
-    config_class = ApartConfig
+    config_class: type[ApartConfig] = ApartConfig
     base_model_prefix = "encoders"
 
     def __init__(self, config: ApartConfig) -> None:
@@ -149,7 +144,7 @@ class ApartMetric(PreTrainedModel):  # type: ignore[misc]
         self.encoders = torch.nn.ModuleList([AutoModel.from_config(one) for one in config.encoder_configs()])
         for encoder in self.encoders:
             if getattr(encoder, "pooler", None) is not None:
-                encoder.pooler = None
+                setattr(encoder, "pooler", None)  # noqa: B010  no tensor, and no module either
 
     def states(self, number: int, ids: torch.Tensor, mine: torch.Tensor) -> States:
         """What encoder `number` makes of its tokens among `mine` (B, T) of the rows `ids` (B, T)."""

@@ -61,7 +61,7 @@ class EsimConfig(ApartConfig):
 class EsimMetric(ApartMetric):
     """One encoder, two LSTMs with attention between them, and a hidden layer; `logits` is (pairs, outputs)."""
 
-    config_class = EsimConfig
+    config_class: type[ApartConfig] = EsimConfig
 
     def __init__(self, config: EsimConfig) -> None:
         super().__init__(config)

@@ -180,13 +180,13 @@ def _encode_apart(
     for part, offset in zip(tokenizer.parts, tokenizer.offsets, strict=True):
         read = zip(part.encode_batch(list(references)), part.encode_batch(list(candidates)), strict=True)
         for place, both in enumerate(read):
-            ids = [id_ + offset for text in both for id_ in text.ids]
-            kept = list(range(len(ids)))
-            if len(ids) > max_tokens:
+            tokens = [id_ + offset for text in both for id_ in text.ids]
+            kept = list(range(len(tokens)))
+            if len(tokens) > max_tokens:
                 marks = [None if m else side for side, text in enumerate(both) for m in text.special_tokens_mask]
                 kept, cut[place] = kept_tokens(marks, max_tokens), True
-            for token in kept:
-                sides[place][token >= len(both[0].ids)].append(ids[token])
+            for at in kept:
+                sides[place][at >= len(both[0].ids)].append(tokens[at])
     lengths = numpy.array([len(z) + len(c) for z, c in sides], dtype=numpy.int64)
     ids = numpy.fromiter((token for pair in sides for side in pair for token in side), numpy.int32, int(lengths.sum()))
     seconds = numpy.array([len(z) for z, _ in sides], dtype=numpy.int32)

@@ -12,6 +12,7 @@ A hidden layer is linear, then ReLU, then dropout. `pipeline.finetune.grid` says
 """
 
 import enum
+import itertools
 from typing import Any
 
 import torch
@@ -62,7 +63,7 @@ def hidden_layers(features: int, layers: int, width: int, dropout: float) -> tor
     widths = [features, *[width] * layers]
     blocks = [
         (torch.nn.Linear(before, after), torch.nn.ReLU(), torch.nn.Dropout(dropout))
-        for before, after in zip(widths, widths[1:], strict=False)
+        for before, after in itertools.pairwise(widths)
     ]
     return torch.nn.Sequential(*(part for block in blocks for part in block))
 
@@ -96,7 +97,7 @@ class RegressorConfig(ApartConfig):
 class RegressorMetric(ApartMetric):
     """Encoders, their vectors, and a perceptron over them; `logits` is (pairs, outputs)."""
 
-    config_class = RegressorConfig
+    config_class: type[ApartConfig] = RegressorConfig
 
     def __init__(self, config: RegressorConfig) -> None:
         super().__init__(config)
