@@ -96,7 +96,7 @@ def trained(name: str, folder: Path, max_tokens: int) -> Metric:
     return Metric(
         name,
         BESIDE[beside][0] | Reads.CANDIDATE,
-        score=partial(_by_checkpoint, folder, max_tokens),
+        score=partial(_by_checkpoint, folder, max_tokens, BESIDE[beside][0]),
         signature=lambda _: f"checkpoint {name.removeprefix(TRAINED)},{what} pairs cut to {max_tokens} tokens",
         aspects=outputs if len(outputs) > 1 else (),
         apart=False,
@@ -117,12 +117,18 @@ def _about(folder: Path) -> tuple[tuple[str, ...], str]:
     return tuple(labels[number] for number in sorted(labels, key=int)), beside
 
 
-def _by_checkpoint(folder: Path, max_tokens: int, texts: Texts, settings: None, batch_tokens: int) -> numpy.ndarray:
-    from pipeline.metric.beside import beside_in
+def _by_checkpoint(
+    folder: Path, max_tokens: int, reads: Reads, texts: Texts, settings: None, batch_tokens: int
+) -> numpy.ndarray:
     from pipeline.metric.prediction import predict
 
-    references = [own[0] if own else None for own in texts.references]
-    first = beside_in(folder).texts(references, texts.sources)
+    if Reads.SOURCE in reads:
+        from pipeline.metric.beside import beside_in
+
+        references = [own[0] if own else None for own in texts.references]
+        first = beside_in(folder).texts(references, texts.sources)
+    else:
+        first = texts.reference
     return predict(folder, first, texts.candidates, max_tokens, batch_tokens)
 
 
@@ -178,7 +184,7 @@ def score_rows(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens:
             readable.append(places)
         else:
             left_out[reason] += len(places)
-    calls = readable if metric.apart else [sorted(itertools.chain.from_iterable(readable))]
+    calls = readable if metric.apart or not readable else [sorted(itertools.chain.from_iterable(readable))]
     for places in calls:
         mine = [rows[place] for place in places]
         try:

@@ -4,7 +4,7 @@
 >>> scorer.score(references=["The cat sat on the mat."], candidates=["A cat sat on a mat."])       # doctest: +SKIP
 [0.83]
 >>> print(scorer.signature())                                                                      # doctest: +SKIP
-bleurt|checkpoint:3f1c…|output:adequacy|version:0.1.0|…|max_tokens:128|…|character_references:undone|edges:2
+bleurt|checkpoint:3f1c…|output:adequacy|version:0.1.0|…|max_tokens:128|…|edges:2|activation:gelu|reads:reference
 
 Pairs are scored in chunks: each distinct pair once, in batches of similar length under a budget of tokens. Meanwhile
 the next chunk is tokenised. Several threads may use one scorer. `pipeline.scoring.unusual_texts` says what happens to

@@ -232,7 +232,7 @@ def test_a_conversion_to_bert_reads_what_its_config_allows(tmp_path: Path) -> No
     wanted = expected(model, load_tokenizer(tmp_path), REFERENCES, CANDIDATES)
     numpy.testing.assert_allclose(scorer.score(REFERENCES, CANDIDATES), wanted, atol=1e-5)
     assert (scorer.max_tokens, scorer.output) == (POSITIONS, "LABEL_0")
-    assert str(scorer.signature()).endswith("|edges:2|activation:gelu")
+    assert str(scorer.signature()).endswith("|edges:2|activation:gelu|reads:reference")
 
 
 def rating(number: int, split: str, candidate: str, score: float) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def test_the_pipeline_trains_it_on(
     finetune(params, tmp_path / "none", tmp_path / "ratings", tmp_path / "graded", tmp_path / "tuned")
     scorer = BleurtScorer(tmp_path / "tuned")
     assert scorer.output == "adequacy"
-    assert str(scorer.signature()).endswith("|edges:2|activation:gelu_pytorch_tanh")
+    assert str(scorer.signature()).endswith("|edges:2|activation:gelu_pytorch_tanh|reads:reference")
     assert scorer.score(["the cat"], ["the dog"]) != BleurtScorer(tmp_path / "none").score(["the cat"], ["the dog"])
 
 
@@ -295,7 +295,7 @@ def test_every_command_takes_it(original: Path, tmp_path: Path, capsys: pytest.C
     signatures = json.loads(capsys.readouterr().out)["signatures"]
     assert signatures["bleurt/bleurt-tiny"].endswith(
         f"|max_tokens:{POSITIONS}|references:max|long:cut|character_references:undone|edges:none|"
-        "activation:gelu_pytorch_tanh"
+        "activation:gelu_pytorch_tanh|reads:reference"
     )
 
 
