@@ -57,8 +57,13 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
     model, tokenizer = new_system(params, start, params.aspects, shape)
     beside = beside_of(model.config, tokenizer)
     check_max_tokens("finetune.max_tokens", params.max_tokens, model.config, tokenizer)
-    train = read_rated(ratings, "train", params.aspects, params.ratings, params.schedule.seed, beside)
-    held = limited(read_rated(ratings, "validation", params.aspects, beside=beside), params)
+    chosen: dict[str, Any] = {
+        "beside": beside,
+        "pairs": params.language_pairs,
+        "without": params.without_language_pairs,
+    }
+    train = read_rated(ratings, "train", params.aspects, params.ratings, params.schedule.seed, **chosen)
+    held = limited(read_rated(ratings, "validation", params.aspects, **chosen), params)
     if not orders_something(held.ratings):
         raise InputError("validation needs at least two different ratings to choose the best checkpoint", file=ratings)
     lessons = lessons_of(train, graded, params)

@@ -1,5 +1,6 @@
 """The params of fine-tuning, and its lessons: ratings and, beyond the paper, candidates of known quality (`grade`)."""
 
+import fnmatch
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +35,8 @@ class FinetuneParams:
     `reads`: what stands beside the candidate (`pipeline.metric.beside`). `encoder`: whether its weights learn. `head`:
     the pre-trained one, or another system's, with its section (`pipeline.finetune.heads`).
 
-    `ratings`: how many rated candidates train, drawn by the schedule's seed; null for all. `members`: how many runs,
+    `language_pairs`: shell patterns such as "*-en"; ratings of a pair that matches one of these, and none of
+    `without_language_pairs`, train and choose. `ratings`: how many rated candidates train, drawn by the schedule's seed; null for all. `members`: how many runs,
     with different orders of batches and different dropout, are averaged weight by weight.
 
     The last layer is fresh; or, with `start`, that of a column of pre-training, such as `metric_score`; or, with
@@ -53,6 +55,8 @@ class FinetuneParams:
     regressor: RegressorParams
     esim: EsimParams
     aspects: tuple[str, ...]
+    language_pairs: tuple[str, ...]
+    without_language_pairs: tuple[str, ...]
     ratings: AtLeastOne | None
     shares: dict[str, ShareBelowOne]
     own_scale: tuple[str, ...]
@@ -137,10 +141,12 @@ def read_rated(
     limit: int | None = None,
     seed: int = 0,
     beside: Beside = BY_REFERENCE,
+    pairs: Sequence[str] = ("*",),
+    without: Sequence[str] = (),
 ) -> RatedPairs:
     """Rows of `split` that rate one of `aspects`; several references make several pairs with the same rating.
 
-    `beside` says what is read beside the candidate. Where that is the source, rows without one are dropped.
+    `pairs` and `without` are patterns of language pairs. `beside` says what is read beside the candidate. Where that is the source, rows without one are dropped.
 
     If there are more than `limit` rated candidates, `limit` of them are drawn by `seed`. A draw contains every smaller
     draw by the same seed. Rows that rate no aspect of `aspects` are dropped; no row at all is an InputError.
@@ -154,6 +160,9 @@ def read_rated(
         rows += 1
         if row["aspect"] not in aspects:
             dropped[f"{split} rating of {row['aspect']}"] += 1
+            continue
+        if not _matches(row["language_pair"], pairs) or _matches(row["language_pair"], without):
+            dropped[f"{split} rating of another language pair"] += 1
             continue
         if beside.reads.source and row["source"] is None:
             dropped[f"{split} rating without a source"] += 1
@@ -178,6 +187,10 @@ def read_rated(
     ratings = numpy.array([[one.get(a, numpy.nan) for a in aspects] for one in scores], dtype=numpy.float32)
     left = dict(sorted(dropped.items()))
     return RatedPairs([z for z, _ in texts], [c for _, c in texts], ratings, corpora, rows, left)
+
+
+def _matches(language_pair: str | None, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(language_pair or "", pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True)

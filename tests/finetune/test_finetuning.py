@@ -49,6 +49,8 @@ PARAMS = FinetuneParams(
     ),
     esim=EsimParams(width=4),
     aspects=("adequacy",),
+    language_pairs=("*",),
+    without_language_pairs=(),
     ratings=None,
     shares={},
     own_scale=(),

@@ -20,7 +20,7 @@ from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.evaluate.predictions import SOURCELESS, score_rows, trained
 from pipeline.finetune.finetuning import finetune
 from pipeline.finetune.heads import Encoder, EsimParams, RegressorParams, System
-from pipeline.finetune.lessons import FinetuneParams
+from pipeline.finetune.lessons import FinetuneParams, read_rated
 from pipeline.metric.beside import Reads
 from pipeline.metric.regressor import Inputs, Vectors
 from pipeline.scoring.scorer import BleurtScorer
@@ -35,7 +35,7 @@ REGRESSOR = RegressorParams(
 )
 PARAMS = FinetuneParams(
     reads=Reads.REFERENCE, encoder=Encoder.TUNED, head=System.KEPT, regressor=REGRESSOR, esim=EsimParams(width=4),
-    aspects=("adequacy",), ratings=None, shares={}, own_scale=(), adapter=None, validation_pairs=None, members=1,
+    aspects=("adequacy",), language_pairs=("*",), without_language_pairs=(), ratings=None, shares={}, own_scale=(), adapter=None, validation_pairs=None, members=1,
     start=None, probe=None, max_tokens=24, batch_pairs=4, dropout=0.0, batch_tokens=256, schedule=SCHEDULE,
 )  # fmt: skip
 FROZEN = dataclasses.replace(PARAMS, encoder=Encoder.FROZEN)
@@ -142,6 +142,15 @@ def test_reference_and_source_are_read_together(project: Path) -> None:
     assert len(scores) == 3, "either text moves the score"
     with pytest.raises(ParamsError, match=r"^long: must be cut for a checkpoint that reads reference and source"):
         BleurtScorer(project / "out", device="cpu", long="windows")
+
+
+def test_training_without_a_language_pair_leaves_its_rows_out_and_counts_them(project: Path) -> None:
+    pairs = ("de-en", "en-zh", "en-de")
+    rows = [rating(place, language_pair=pairs[place // 3 % 3]) for place in range(36)]
+    write_shard(project / "ratings" / shard_name(0), table_of(rows, RATINGS))
+    named = {"pairs": ["en-*", "zh-*"], "without": ["*-zh"]}
+    rated = read_rated(project / "ratings", "train", ["adequacy"], **named)  # type: ignore[arg-type]
+    assert len(rated.candidates) == 8 and rated.dropped == {"train rating of another language pair": 16}
 
 
 @pytest.mark.parametrize(
