@@ -36,8 +36,9 @@ class FinetuneParams:
     the pre-trained one, or another system's, with its section (`pipeline.finetune.heads`).
 
     `language_pairs`: shell patterns such as "*-en"; ratings of a pair that matches one of these, and none of
-    `without_language_pairs`, train and choose. `ratings`: how many rated candidates train, drawn by the schedule's seed; null for all. `members`: how many runs,
-    with different orders of batches and different dropout, are averaged weight by weight.
+    `without_language_pairs`, train and choose. `ratings`: how many rated candidates train, drawn by the schedule's
+    seed; null for all. `members`: how many runs, with different orders of batches and different dropout, are averaged
+    weight by weight.
 
     The last layer is fresh; or, with `start`, that of a column of pre-training, such as `metric_score`; or, with
     `probe`, the solution of a ridge regression with this penalty. `adapter`: rank of the matrices that are trained in
@@ -146,7 +147,8 @@ def read_rated(
 ) -> RatedPairs:
     """Rows of `split` that rate one of `aspects`; several references make several pairs with the same rating.
 
-    `pairs` and `without` are patterns of language pairs. `beside` says what is read beside the candidate. Where that is the source, rows without one are dropped.
+    `pairs` and `without` are patterns of language pairs. `beside` says what is read beside the candidate; where that is
+    the source, rows without one are dropped.
 
     If there are more than `limit` rated candidates, `limit` of them are drawn by `seed`. A draw contains every smaller
     draw by the same seed. Rows that rate no aspect of `aspects` are dropped; no row at all is an InputError.

@@ -35,7 +35,8 @@ REGRESSOR = RegressorParams(
 )
 PARAMS = FinetuneParams(
     reads=Reads.REFERENCE, encoder=Encoder.TUNED, head=System.KEPT, regressor=REGRESSOR, esim=EsimParams(width=4),
-    aspects=("adequacy",), language_pairs=("*",), without_language_pairs=(), ratings=None, shares={}, own_scale=(), adapter=None, validation_pairs=None, members=1,
+    aspects=("adequacy",), language_pairs=("*",), without_language_pairs=(),
+    ratings=None, shares={}, own_scale=(), adapter=None, validation_pairs=None, members=1,
     start=None, probe=None, max_tokens=24, batch_pairs=4, dropout=0.0, batch_tokens=256, schedule=SCHEDULE,
 )  # fmt: skip
 FROZEN = dataclasses.replace(PARAMS, encoder=Encoder.FROZEN)
