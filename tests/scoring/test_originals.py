@@ -89,7 +89,6 @@ def test_a_checkpoint_computes_what_transformers_layers_compute(tmp_path: Path, 
     assert signature.endswith(
         f"max_tokens:{POSITIONS}|references:max|long:cut|character_references:kept|edges:none|activation:gelu_pytorch_tanh"
         "|reads:reference"
-        "|reads:reference"
     )
 
 
