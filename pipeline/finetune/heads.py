@@ -59,7 +59,7 @@ class RegressorParams:
     """`encoders`: others beside the pre-trained one, by name. `inputs`, `vectors`: see `pipeline.metric.regressor`.
 
     Every combination of `layers`, `widths`, `dropouts` and `batches` (pairs) is trained if the encoder is frozen, and
-    the best on validation is kept. If the encoder learns, there must be only one.
+    the best on validation is kept. If the encoder learns, there must be only one, and `finetune.batch_pairs` counts.
     """
 
     encoders: tuple[str, ...]
@@ -110,7 +110,9 @@ def new_system(
         longest = usable_tokens(encoder.config, tokenizer)
         parts = texts_apart([tokenizer], [encoder.config], [longest])
         settings = apart_settings([encoder], parts, aspects, params.dropout)
-        return _assembled(RegressorMetric, _regressor(settings, params, shape), [encoder]), tokenizer
+        return _assembled(
+            RegressorMetric, _regressor(settings, params, shape), [encoder], params.schedule.seed
+        ), tokenizer
     names = one.encoders if params.head is System.REGRESSOR else ()
     folders = [locate(name) for name in names]
     encoders = [encoder, *(load(AutoModel, folder, ("pooler",)) for folder in folders)]
@@ -138,7 +140,7 @@ def _regressor(settings: dict[str, Any], params: Any, shape: Shape | None) -> Re
     )
 
 
-def _assembled(kind: type[ApartMetric], config: Any, encoders: Sequence[Any], seed: int = 0) -> PreTrainedModel:
+def _assembled(kind: type[ApartMetric], config: Any, encoders: Sequence[Any], seed: int) -> PreTrainedModel:
     """A model of `kind` with the weights of `encoders`, and a head that depends on `seed` alone."""
     model = kind(config).eval()
     for mine, given in zip(model.encoders, encoders, strict=True):
