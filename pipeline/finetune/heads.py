@@ -109,10 +109,8 @@ def new_system(
     if params.head is System.REGRESSOR and one.inputs is Inputs.PAIR:
         longest = usable_tokens(encoder.config, tokenizer)
         parts = texts_apart([tokenizer], [encoder.config], [longest])
-        settings = apart_settings([encoder], parts, aspects, params.dropout)
-        return _assembled(
-            RegressorMetric, _regressor(settings, params, shape), [encoder], params.schedule.seed
-        ), tokenizer
+        config = _regressor(apart_settings([encoder], parts, aspects, params.dropout), params, shape)
+        return _assembled(RegressorMetric, config, [encoder], params.schedule.seed), tokenizer
     names = one.encoders if params.head is System.REGRESSOR else ()
     folders = [locate(name) for name in names]
     encoders = [encoder, *(load(AutoModel, folder, ("pooler",)) for folder in folders)]
