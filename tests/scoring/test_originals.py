@@ -21,9 +21,12 @@ from pipeline.core.modules import ROOT
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.finetune.finetuning import finetune
+from pipeline.finetune.heads import Encoder, EsimParams, RegressorParams, System
 from pipeline.finetune.lessons import FinetuneParams
+from pipeline.metric.beside import Reads
 from pipeline.metric.checkpoint import Head, load_metric, new_metric
 from pipeline.metric.pairs import kept_tokens
+from pipeline.metric.regressor import Inputs, Vectors
 from pipeline.pretrain.pretraining import PretrainParams, pretrain
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.scorer import BleurtScorer
@@ -251,15 +254,21 @@ def test_the_pipeline_trains_it_on(
     save_original(tmp_path / "o", embedding_size)
     schedule = Schedule(steps=2, learning_rate=0.01, layer_decay=0.9, weight_decay=0.0, warmup_share=0.1, clip_norm=1.0,
                         evaluate_every=1, save_every=1, seed=1)  # fmt: skip
-    start = PretrainParams(encoder=str(tmp_path / "o"), head=head, adapter=None, max_tokens=16, batch_pairs=2,
+    start = PretrainParams(encoder=str(tmp_path / "o"), head=head, continue_from=None, adapter=None,
+                           max_tokens=16, batch_pairs=2,
                            dropout=0.0, standardise=True, weights={}, losses={}, validation_share=0.3,
                            validation_pairs=9, batch_tokens=64, schedule=schedule)  # fmt: skip
     pretrain(start, (), "none", tmp_path / "pairs", tmp_path / "labels", tmp_path / "none")
     words = ("cat", "dog", "house", "bird", "mat", "paris")
     rows = [rating(i, "train" if i < 4 else "validation", f"the {word}", i / 3) for i, word in enumerate(words)]
     write_shard(tmp_path / "ratings" / shard_name(0), table_of(rows, RATINGS))
+    regressor = RegressorParams(
+        encoders=(), inputs=Inputs.APART, vectors=Vectors.MEAN, layers=(1,), widths=(4,), dropouts=(0.0,), batches=(2,)
+    )
     params = FinetuneParams(
-        aspects=("adequacy",), ratings=None, shares={}, own_scale=(), adapter=None, validation_pairs=None, members=1,
+        reads=Reads.REFERENCE, encoder=Encoder.TUNED, head=System.KEPT, regressor=regressor, esim=EsimParams(width=4),
+        language_pairs=("*",), without_language_pairs=(), aspects=("adequacy",), ratings=None, shares={},
+        own_scale=(), adapter=None, validation_pairs=None, members=1,
         start=None, probe=None, max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=schedule,
     )  # fmt: skip
     finetune(params, tmp_path / "none", tmp_path / "ratings", tmp_path / "graded", tmp_path / "tuned")
