@@ -153,6 +153,7 @@ class CollectParams:
     """Section `collect`.
 
     `without`: names of corpora that this run leaves out, because training for one benchmark need not read the others.
+    `language_pairs`: patterns for all corpora instead of their own; null for each corpus's own.
     `validation_fraction`: share of the training rows that is held out. `max_words`: a row with a longer reference or
     candidate is dropped, because some baselines take minutes on a text of thousands of words.
     `undo_character_references`: `&quot;` becomes the character that raters saw; a third of WMT17's rows hold some.
@@ -160,6 +161,7 @@ class CollectParams:
 
     corpora: tuple[Corpus, ...]
     without: tuple[str, ...]
+    language_pairs: tuple[str, ...] | None
     validation_fraction: ShareBelowOne
     max_words: AtLeastOne
     undo_character_references: bool

@@ -46,6 +46,8 @@ def collect(params: CollectParams, out: Path) -> dict[str, Any]:
     for corpus in params.corpora:
         if corpus.name in params.without:
             continue
+        if params.language_pairs is not None:
+            corpus = dataclasses.replace(corpus, language_pairs=params.language_pairs)
         loaded = cleaned(load(corpus), params.undo_character_references, params.max_words)
         dropped[corpus.name] = loaded.dropped
         if not loaded.ratings:

@@ -30,6 +30,12 @@ SOURCELESS = "a row has no source, which the metric reads"
 NO_NUMBER = "the metric gives no number"
 OF = ": "
 """Between a metric's name and the reason why it leaves out rows."""
+BESIDE = {
+    "reference": (Reads.REFERENCE, "the reference"),
+    "source": (Reads.SOURCE, "the source instead of a reference"),
+    "both": (Reads.REFERENCE | Reads.SOURCE, "reference and source"),
+}
+"""What a checkpoint reads beside the candidate (`pipeline.metric.beside`)."""
 
 
 @dataclass(frozen=True)
@@ -84,33 +90,46 @@ def score_metric(index: int, inputs: Sequence[Path], params: ScoringParams) -> O
 
 
 def trained(name: str, folder: Path, max_tokens: int) -> Metric:
-    """The checkpoint in `folder` as a metric; pairs are cut to `max_tokens`."""
-    outputs = _output_names(folder)
+    """The checkpoint in `folder` as a metric of what it reads; pairs are cut to `max_tokens`."""
+    outputs, beside = _about(folder)
+    what = "" if beside == "reference" else f" reads {BESIDE[beside][1]},"
     return Metric(
         name,
-        Reads.REFERENCE | Reads.CANDIDATE,
-        score=partial(_by_checkpoint, folder, max_tokens),
-        signature=lambda _: f"checkpoint {name.removeprefix(TRAINED)}, pairs cut to {max_tokens} tokens",
+        BESIDE[beside][0] | Reads.CANDIDATE,
+        score=partial(_by_checkpoint, folder, max_tokens, BESIDE[beside][0]),
+        signature=lambda _: f"checkpoint {name.removeprefix(TRAINED)},{what} pairs cut to {max_tokens} tokens",
         aspects=outputs if len(outputs) > 1 else (),
         apart=False,
     )
 
 
-def _output_names(folder: Path) -> tuple[str, ...]:
-    """Names of the outputs of the checkpoint in `folder`."""
+def _about(folder: Path) -> tuple[tuple[str, ...], str]:
+    """Names of the outputs of the checkpoint in `folder`, and what it reads beside the candidate."""
     try:
-        labels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label", {})
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except FileNotFoundError:  # an original BLEURT
         from pipeline.core.models import load_config  # loads torch, which other users of this module do not need
 
-        labels = load_config(folder).id2label
-    return tuple(labels[number] for number in sorted(labels, key=int))
+        config = {"id2label": load_config(folder).id2label}
+    labels, beside = config.get("id2label", {}), config.get("reads", "reference")
+    if beside not in BESIDE:
+        raise ModelError(f"{folder}: reads {beside!r} beside the candidate, which is none of {', '.join(BESIDE)}.")
+    return tuple(labels[number] for number in sorted(labels, key=int)), beside
 
 
-def _by_checkpoint(folder: Path, max_tokens: int, texts: Texts, settings: None, batch_tokens: int) -> numpy.ndarray:
+def _by_checkpoint(
+    folder: Path, max_tokens: int, reads: Reads, texts: Texts, settings: None, batch_tokens: int
+) -> numpy.ndarray:
     from pipeline.metric.prediction import predict
 
-    return predict(folder, texts.reference, texts.candidates, max_tokens, batch_tokens)
+    if Reads.SOURCE in reads:
+        from pipeline.metric.beside import beside_in
+
+        references = [own[0] if own else None for own in texts.references]
+        first = beside_in(folder).texts(references, texts.sources)
+    else:
+        first = texts.reference
+    return predict(folder, first, texts.candidates, max_tokens, batch_tokens)
 
 
 def attempt(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens: int) -> Predictions:
@@ -165,7 +184,7 @@ def score_rows(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens:
             readable.append(places)
         else:
             left_out[reason] += len(places)
-    calls = readable if metric.apart else [sorted(itertools.chain.from_iterable(readable))]
+    calls = readable if metric.apart or not readable else [sorted(itertools.chain.from_iterable(readable))]
     for places in calls:
         mine = [rows[place] for place in places]
         try:

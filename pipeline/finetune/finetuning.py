@@ -13,12 +13,15 @@ from transformers import PreTrainedModel
 
 from pipeline.core import runtime
 from pipeline.core.errors import InputError
-from pipeline.core.models import check_max_tokens, load_tokenizer
+from pipeline.core.models import check_max_tokens, locate
 from pipeline.core.shards import generator
+from pipeline.finetune.grid import Examples, Found, Score, best_perceptron
+from pipeline.finetune.heads import Encoder, System, freeze, new_system
 from pipeline.finetune.learner import Learner
 from pipeline.finetune.lessons import FinetuneParams, Lessons, RatedPairs, lessons_of, read_rated
 from pipeline.metric.adapter import adapted, merged
-from pipeline.metric.checkpoint import head_of, keep_heads, save_metric, start_from, with_outputs
+from pipeline.metric.beside import beside_of
+from pipeline.metric.checkpoint import head_of, keep_heads, save_metric, start_from
 from pipeline.metric.pairs import EncodedPairs, encode_pairs
 from pipeline.metric.prediction import head_inputs, outputs
 from pipeline.statistics.correlation import kendall
@@ -50,11 +53,17 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
 
     With several `members` the best checkpoint of each is averaged, weight by weight.
     """
-    tokenizer = load_tokenizer(start)
-    model = with_outputs(start, params.aspects, params.dropout, params.schedule.seed)
+    shape = None if params.has_grid else params.regressor.shapes[0]
+    model, tokenizer = new_system(params, start, params.aspects, shape)
+    beside = beside_of(model.config, tokenizer)
     check_max_tokens("finetune.max_tokens", params.max_tokens, model.config, tokenizer)
-    train = read_rated(ratings, "train", params.aspects, params.ratings, params.schedule.seed)
-    held = limited(read_rated(ratings, "validation", params.aspects), params)
+    chosen: dict[str, Any] = {
+        "beside": beside,
+        "pairs": params.language_pairs,
+        "without": params.without_language_pairs,
+    }
+    train = read_rated(ratings, "train", params.aspects, params.ratings, params.schedule.seed, **chosen)
+    held = limited(read_rated(ratings, "validation", params.aspects, **chosen), params)
     if not orders_something(held.ratings):
         raise InputError("validation needs at least two different ratings to choose the best checkpoint", file=ratings)
     lessons = lessons_of(train, graded, params)
@@ -68,25 +77,38 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
         rows_of_pass = encoded.take(lessons.slots)
         probe(model, rows_of_pass, lessons.targets[lessons.slots], params.probe, params.batch_tokens)
 
-    def evaluate(_: torch.nn.Module) -> float:
-        scores = outputs(model, held_encoded, params.batch_tokens, runtime.precision(training=True))
+    def agreement(scores: numpy.ndarray) -> float:
         return validation_kendall(held.corpora, params.own_scale, held.ratings, scores)
 
+    def evaluate(_: torch.nn.Module) -> float:
+        return agreement(outputs(model, held_encoded, params.batch_tokens, runtime.precision(training=True)))
+
     inputs = [start / "model.safetensors", ratings, *([graded] if params.graded_share else [])]
+    inputs += [locate(name) for name in params.regressor.encoders if params.head is System.REGRESSOR]
     state = state_folder("finetune", start.name, inputs, params)
     lengths = encoded.lengths[lessons.slots]
-    trained = _train_members(model, params, lessons, encoded, evaluate, state, out)
-    if trained is None:
-        return
-    histories, learned = trained
-    history, facts = histories[0], dict[str, Any]()
-    if params.own_scale:
-        facts["scales"] = learned
+    facts = dict[str, Any]()
+    if params.has_grid:
+        found = _train_grid(model, params, lessons, encoded, held_encoded, agreement, state, out)
+        if found is None:
+            return
+        model, _ = new_system(params, start, params.aspects, found.shape)
+        model.load_state_dict(found.weights, strict=False)
+        histories, facts["shapes"] = [found.history], found.scores
+    else:
+        trained = _train_members(model, params, lessons, encoded, evaluate, state, out)
+        if trained is None:
+            return
+        histories, learned = trained
+        if params.own_scale:
+            facts["scales"] = learned
+    history = histories[0]
     if params.members > 1:
         facts["members"] = [one.best_score for one in histories]
         history.best_score = evaluate(model)
     save_metric(model, tokenizer, out)
-    keep_heads(start, out)
+    if params.head is System.KEPT and not params.reads.source:  # it predicts signals of a reference
+        keep_heads(start, out)
     facts |= {"pairs": len(train.references), "pairs_validation": len(held.candidates)}
     if params.shares:
         facts |= {"graded": lessons.graded, "shares": dict(params.shares)}
@@ -163,6 +185,8 @@ def _train_members(
             model.load_state_dict(fresh)
             schedule = dataclasses.replace(params.schedule, seed=member_seed(params.schedule.seed, number))
             adapted(model, params.adapter, schedule.seed)
+            if params.encoder is Encoder.FROZEN:
+                freeze(model)
             learner = Learner(model, params.own_scale, lessons.corpora, targets).to(device)
             plan = BatchPlan(lengths, params.batch_pairs, schedule.seed)
             place = state / str(number)
@@ -174,6 +198,24 @@ def _train_members(
     if params.members > 1:
         model.load_state_dict(average(members))
     return (histories, learned) if histories else None
+
+
+def _train_grid(
+    model: PreTrainedModel,
+    params: FinetuneParams,
+    lessons: Lessons,
+    encoded: EncodedPairs,
+    held: EncodedPairs,
+    score: Score,
+    state: Path,
+    out: Path,
+) -> Found | None:
+    """The best perceptron over what the frozen encoders of `model`, whose perceptron has no hidden layer, read."""
+    read, held_read = (head_inputs(model, pairs, params.batch_tokens) for pairs in (encoded, held))
+    lengths, targets = encoded.lengths[lessons.slots], torch.tensor(lessons.targets)
+    examples = Examples(read, lessons.slots, lengths, targets, lessons.corpora)
+    shapes = params.regressor.shapes
+    return best_perceptron(examples, held_read, score, shapes, params.own_scale, params.schedule, state, out)
 
 
 def probe(

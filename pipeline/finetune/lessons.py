@@ -1,5 +1,6 @@
 """The params of fine-tuning, and its lessons: ratings and, beyond the paper, candidates of known quality (`grade`)."""
 
+import fnmatch
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.params import AtLeastOne, Positive, ShareBelowOne, params
 from pipeline.core.records import GRADED, RATINGS
 from pipeline.core.shards import generator, read_rows
+from pipeline.finetune.heads import Encoder, EsimParams, RegressorParams, System
+from pipeline.metric.beside import BY_REFERENCE, Beside, Reads
+from pipeline.metric.regressor import Inputs
 from pipeline.training.schedule import Schedule
 
 MEANING = ("adequacy", "semantics")
@@ -28,8 +32,13 @@ GRADED_CORPUS = "graded"
 class FinetuneParams:
     """`aspects` are rated, and predicted by one output each; WMT and own files have only one.
 
-    `ratings`: how many rated candidates train, drawn by the schedule's seed; null for all. `members`: how many runs,
-    with different orders of batches and different dropout, are averaged weight by weight.
+    `reads`: what stands beside the candidate (`pipeline.metric.beside`). `encoder`: whether its weights learn. `head`:
+    the pre-trained one, or another system's, with its section (`pipeline.finetune.heads`).
+
+    `language_pairs`: shell patterns such as "*-en"; ratings of a pair that matches one of these, and none of
+    `without_language_pairs`, train and choose. `ratings`: how many rated candidates train, drawn by the schedule's
+    seed; null for all. `members`: how many runs, with different orders of batches and different dropout, are averaged
+    weight by weight.
 
     The last layer is fresh; or, with `start`, that of a column of pre-training, such as `metric_score`; or, with
     `probe`, the solution of a ridge regression with this penalty. `adapter`: rank of the matrices that are trained in
@@ -41,7 +50,14 @@ class FinetuneParams:
     group, the others are one.
     """
 
+    reads: Reads
+    encoder: Encoder
+    head: System
+    regressor: RegressorParams
+    esim: EsimParams
     aspects: tuple[str, ...]
+    language_pairs: tuple[str, ...]
+    without_language_pairs: tuple[str, ...]
     ratings: AtLeastOne | None
     shares: dict[str, ShareBelowOne]
     own_scale: tuple[str, ...]
@@ -65,7 +81,32 @@ class FinetuneParams:
             raise ValueError(f"shares: must leave something for the other corpora, not {dict(self.shares)}")
         if self.graded_share and not self.graded_aspects():
             raise ValueError(f"shares: must not name graded without {' or '.join(MEANING)}, not {dict(self.shares)}")
+        if self.graded_share and self.reads.source:
+            raise ValueError(f"shares: must not name graded with reads {self.reads}, graded candidates have no source")
         return self
+
+    @model_validator(mode="after")
+    def _fit_the_head(self) -> "FinetuneParams":
+        """A ValueError if a key does not go with `head`, `reads` or `encoder`."""
+        if self.adapter is not None and self.encoder is Encoder.FROZEN:
+            raise ValueError(f"adapter: must be null with a frozen encoder, not {self.adapter}")
+        if self.head is System.KEPT:
+            return self
+        for key in ("start", "probe", "adapter"):
+            if getattr(self, key) is not None:
+                raise ValueError(f"{key}: must be null with head {self.head}, not {getattr(self, key)}")
+        if self.reads is Reads.BOTH and (self.head is System.ESIM or self.regressor.inputs is Inputs.APART):
+            raise ValueError("reads: must be reference or source where texts are read apart, not both")
+        if self.has_grid and self.members > 1:
+            raise ValueError(f"members: must be 1 with a grid of perceptrons, not {self.members}")
+        if self.head is System.REGRESSOR and not self.has_grid and len(self.regressor.shapes) > 1:
+            raise ValueError("regressor: must name one shape if the encoder is tuned, a frozen one allows a grid")
+        return self
+
+    @property
+    def has_grid(self) -> bool:
+        """Whether perceptrons of several shapes learn from what a frozen encoder reads."""
+        return self.head is System.REGRESSOR and self.encoder is Encoder.FROZEN
 
     @property
     def graded_share(self) -> float:
@@ -82,6 +123,7 @@ class FinetuneParams:
 class RatedPairs:
     """Pairs, their corpora and their ratings, float32 (pairs, aspects); NaN for an aspect that is not rated.
 
+    `references` hold what is read beside the candidate (`finetune.reads`): references, sources, or both in one text.
     `rows` counts the rows of the split that were read. `dropped` counts, by reason, those of them that are not here.
     """
 
@@ -93,8 +135,20 @@ class RatedPairs:
     dropped: dict[str, int]
 
 
-def read_rated(folder: Path, split: str, aspects: Sequence[str], limit: int | None = None, seed: int = 0) -> RatedPairs:
+def read_rated(
+    folder: Path,
+    split: str,
+    aspects: Sequence[str],
+    limit: int | None = None,
+    seed: int = 0,
+    beside: Beside = BY_REFERENCE,
+    pairs: Sequence[str] = ("*",),
+    without: Sequence[str] = (),
+) -> RatedPairs:
     """Rows of `split` that rate one of `aspects`; several references make several pairs with the same rating.
+
+    `pairs` and `without` are patterns of language pairs. `beside` says what is read beside the candidate; where that is
+    the source, rows without one are dropped.
 
     If there are more than `limit` rated candidates, `limit` of them are drawn by `seed`. A draw contains every smaller
     draw by the same seed. Rows that rate no aspect of `aspects` are dropped; no row at all is an InputError.
@@ -109,13 +163,21 @@ def read_rated(folder: Path, split: str, aspects: Sequence[str], limit: int | No
         if row["aspect"] not in aspects:
             dropped[f"{split} rating of {row['aspect']}"] += 1
             continue
+        if not _matches(row["language_pair"], pairs) or _matches(row["language_pair"], without):
+            dropped[f"{split} rating of another language pair"] += 1
+            continue
+        if beside.reads.source and row["source"] is None:
+            dropped[f"{split} rating without a source"] += 1
+            continue
         owner = row["rating_id"].removesuffix(f"/{row['aspect']}")
         rows_of[owner] += 1
         corpus_of[owner] = row["corpus"]
         for reference in (row["reference"], *row["other_references"]):
-            rated.setdefault(owner, {}).setdefault((reference, row["candidate"]), {})[row["aspect"]] = row["score"]
+            pair = beside.text(reference, row["source"]), row["candidate"]
+            rated.setdefault(owner, {}).setdefault(pair, {})[row["aspect"]] = row["score"]
     if not rated:
-        raise InputError(f"has no {split} rating of {', '.join(aspects)}", file=folder)
+        sourced = " with a source" if beside.reads.source else ""
+        raise InputError(f"has no {split} rating of {', '.join(aspects)}{sourced}", file=folder)
     owners = list(rated)
     if limit is not None and limit < len(owners):
         chosen = set(generator(seed, "ratings").permutation(len(owners))[:limit].tolist())
@@ -127,6 +189,10 @@ def read_rated(folder: Path, split: str, aspects: Sequence[str], limit: int | No
     ratings = numpy.array([[one.get(a, numpy.nan) for a in aspects] for one in scores], dtype=numpy.float32)
     left = dict(sorted(dropped.items()))
     return RatedPairs([z for z, _ in texts], [c for _, c in texts], ratings, corpora, rows, left)
+
+
+def _matches(language_pair: str | None, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(language_pair or "", pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The metric as a model: a sequence classifier over (reference, candidate), saved as safetensors.
 
 A checkpoint is a `save_pretrained` folder for AutoModelForSequenceClassification: either one of transformers' own
-classes, as in the paper, or `pipeline.metric.alignment.AlignmentMetric`, whose code lies beside the weights.
+classes, as in the paper, or `pipeline.metric.alignment.AlignmentMetric`, whose code lies beside the weights, or one
+of the other systems' (`pipeline.metric.regressor`, `pipeline.metric.esim`).
 A pre-trained checkpoint has one output for each column of its signals, which `targets.json` describes. A fine-tuned one
 has one output for each rated aspect; it keeps the pre-training head in `heads.safetensors`, so that the signals can
 still be predicted.
@@ -24,8 +25,12 @@ from pipeline.core import originals, runtime
 from pipeline.core.errors import ModelError
 from pipeline.core.models import from_folder, load, load_config, load_tokenizer, locate, usable_tokens
 from pipeline.core.shards import writing
+from pipeline.metric import esim, regressor
 from pipeline.metric.alignment import SPREAD, AlignmentConfig, AlignmentMetric
 from pipeline.metric.tasks import Loss, Scaling, Targets, Task
+
+KNOWN = (AlignmentMetric, regressor.RegressorMetric, esim.EsimMetric)
+"""Architectures of our own; importing this module makes them known to transformers' Auto classes."""
 
 HEADS = "heads.safetensors"
 TARGETS = "targets.json"

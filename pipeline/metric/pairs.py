@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.errors import ModelError
 from pipeline.core.originals import CUT
+from pipeline.metric.apart import TextsApart
 
 CHUNK_PAIRS, CHUNK_CHARACTERS = 1024, 500_000
 """The most pairs, and about the most characters, that are tokenised at once. It bounds the memory that this takes."""
@@ -149,6 +150,8 @@ def kept_tokens(sides: Sequence[int | None], max_tokens: int, tokenizer: Any = N
 def _encode(
     tokenizer: PreTrainedTokenizerBase, references: Sequence[str], candidates: Sequence[str], max_tokens: int
 ) -> EncodedPairs:
+    if isinstance(tokenizer, TextsApart):
+        return _encode_apart(tokenizer, references, candidates, max_tokens)
     got = tokenizer(
         list(references), list(candidates), padding=False, truncation=False, verbose=False, return_attention_mask=False
     )
@@ -163,6 +166,31 @@ def _encode(
     seconds = lengths.astype(numpy.int32) if types is None else _second_segments(tokenizer, types)
     ids = numpy.fromiter((token for row in rows for token in row), numpy.int32, count=int(lengths.sum()))
     return EncodedPairs(ids, _starts(lengths), seconds, tokenizer.pad_token_id or 0, types is not None, cut)
+
+
+def _encode_apart(
+    tokenizer: TextsApart, references: Sequence[str], candidates: Sequence[str], max_tokens: int
+) -> EncodedPairs:
+    """Each encoder's tokens of a pair are cut to `max_tokens`; the ids of all references stand before all candidates'.
+
+    An encoder puts its special tokens around either text.
+    """
+    sides: list[tuple[list[int], list[int]]] = [([], []) for _ in references]
+    cut = numpy.zeros(len(sides), dtype=bool)
+    for part, offset in zip(tokenizer.parts, tokenizer.offsets, strict=True):
+        read = zip(part.encode_batch(list(references)), part.encode_batch(list(candidates)), strict=True)
+        for place, both in enumerate(read):
+            tokens = [id_ + offset for text in both for id_ in text.ids]
+            kept = list(range(len(tokens)))
+            if len(tokens) > max_tokens:
+                marks = [None if m else side for side, text in enumerate(both) for m in text.special_tokens_mask]
+                kept, cut[place] = kept_tokens(marks, max_tokens), True
+            for at in kept:
+                sides[place][at >= len(both[0].ids)].append(tokens[at])
+    lengths = numpy.array([len(z) + len(c) for z, c in sides], dtype=numpy.int64)
+    ids = numpy.fromiter((token for pair in sides for side in pair for token in side), numpy.int32, int(lengths.sum()))
+    seconds = numpy.array([len(z) for z, _ in sides], dtype=numpy.int32)
+    return EncodedPairs(ids, _starts(lengths), seconds, tokenizer.pad_token_id, True, cut)
 
 
 def _second_segments(tokenizer: PreTrainedTokenizerBase, types: Sequence[Sequence[int]]) -> NDArray[numpy.int32]:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from pipeline.core.errors import InputError
 from pipeline.core.scripts import SPACELESS_CHARACTER
 from pipeline.files.lines import check_unicode
+from pipeline.metric.beside import BY_REFERENCE, Beside
 from pipeline.metric.pairs import EncodedPairs, encode_pairs, join
 from pipeline.scoring.unusual_texts import UNKNOWN_SHARE, CharacterReferences, Edge, clean, edge, used_references
 
@@ -48,7 +49,7 @@ class Long(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A candidate and its references, at least one, as they were given; the source does not change the score."""
+    """A candidate, its references and its source, as they were given; a checkpoint needs those that it reads."""
 
     references: tuple[str, ...]
     candidate: str
@@ -80,9 +81,11 @@ class Chunk:
 
 
 def pairs_of(
-    references: Sequence[str | Sequence[str]], candidates: Sequence[str], sources: Sequence[str] | None = None
+    references: Sequence[str | Sequence[str]] | None, candidates: Sequence[str], sources: Sequence[str] | None = None
 ) -> list[Pair]:
     """Lists of texts as pairs. An InputError names the list, and the entry, counted from 1, that is not a text.
+
+    Without `references`, pairs have none.
 
     >>> pairs_of(["a", ["b", "c"]], ["d", "e"])[1]
     Pair(references=('b', 'c'), candidate='e', source=None)
@@ -94,10 +97,11 @@ def pairs_of(
             raise InputError(f"has {len(texts)} entries, but candidates has {len(candidates)}", file=name)
     found = []
     origins = [None] * len(candidates) if sources is None else list(sources)
-    for place, (mine, candidate) in enumerate(zip(references, candidates, strict=True)):
+    given = [()] * len(candidates) if references is None else references
+    for place, (mine, candidate) in enumerate(zip(given, candidates, strict=True)):
         several = isinstance(mine, Iterable) and not isinstance(mine, str)
         texts = tuple(_text(text, "references", place) for text in (mine if several else [mine]))
-        if not texts:
+        if not texts and references is not None:
             raise InputError("holds no text", file="references", line=place + 1)
         source = None if sources is None else _text(origins[place], "sources", place)
         found.append(Pair(texts, _text(candidate, "candidates", place), source))
@@ -118,7 +122,7 @@ def cut_chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
     texts = characters = 0
     for pair in pairs:
         chunk.append(pair)
-        texts += len(pair.references)
+        texts += max(1, len(pair.references))
         characters += len(pair.candidate) + sum(map(len, pair.references))
         if texts >= CHUNK_PAIRS or characters >= CHUNK_CHARACTERS:
             yield chunk
@@ -128,17 +132,30 @@ def cut_chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 
 def prepare(
-    pairs: Sequence[Pair], tokenizer: Any, max_tokens: int, long: Long, read: Callable[[str], str] = clean
+    pairs: Sequence[Pair],
+    tokenizer: Any,
+    max_tokens: int,
+    long: Long,
+    read: Callable[[str], str] = clean,
+    beside: Beside = BY_REFERENCE,
 ) -> Chunk:
-    """`pairs` in tokens for a model that reads `max_tokens`, special tokens included; `read`: text -> what it reads."""
+    """`pairs` in tokens for a model that reads `max_tokens`, special tokens included; `read`: text -> what it reads.
+
+    `beside`: which texts are read beside the candidate. A pair without one of them is an InputError.
+    """
     seen = functools.partial(clean, character_references=CharacterReferences.KEPT)
     numbers: dict[tuple[str, str], int] = {}
     wanted: list[tuple[Edge | None, tuple[int, ...]]] = []
     for pair in pairs:
-        references, candidate = used_references([read(text) for text in pair.references]), read(pair.candidate)
-        source = seen(read(pair.source)) if pair.source is not None else None
-        flag = edge(used_references([seen(text) for text in references]), seen(candidate), source)
-        wanted.append((flag, tuple(numbers.setdefault((text, candidate), len(numbers)) for text in references)))
+        candidate, source = read(pair.candidate), None if pair.source is None else read(pair.source)
+        references = used_references(list(map(read, pair.references))) if beside.reads.reference else ()
+        first = [beside.text(text, source) for text in (references if pair.references else ()) or (None,)]
+        flag = edge(
+            used_references(list(map(seen, references))) if references else (),
+            seen(candidate),
+            None if source is None else seen(source),
+        )
+        wanted.append((flag, tuple(numbers.setdefault((text, candidate), len(numbers)) for text in first)))
     texts = list(numbers)
     encoded = _encode(tokenizer, texts, max_tokens)
     unknown = _mostly_unknown(encoded, tokenizer.unk_token_id)

@@ -106,9 +106,16 @@ def _said(text: str, settings: None) -> str:
 def warn_of_cuts(name: str, rows: Sequence[Row], folder: Path, max_tokens: int) -> None:
     """Say on standard error how many pairs the checkpoint in `folder` does not read to their end, if any."""
     from pipeline.core.models import load_tokenizer
+    from pipeline.metric.beside import beside_in
     from pipeline.metric.pairs import encode_pairs
 
-    texts = [(one, row["candidate"]) for row in rows for one in (row["reference"], *row["other_references"])]
+    beside = beside_in(folder)
+    texts = [
+        (beside.text(one, row["source"]), row["candidate"])
+        for row in rows
+        if row["source"] is not None or not beside.reads.source
+        for one in (row["reference"], *row["other_references"])
+    ]
     references, candidates = [text for text, _ in texts], [text for _, text in texts]
     cut = encode_pairs(load_tokenizer(folder), references, candidates, max_tokens).truncated
     if cut:
@@ -136,13 +143,14 @@ def checkpoint_signature(folder: Path, max_tokens: int, character_references: st
     """A signature like that of `bleurt score`, for texts as the pipeline reads them; each aspect has its own output."""
     from pipeline.core import runtime
     from pipeline.core.models import load_config
+    from pipeline.metric.beside import reads_of
     from pipeline.scoring.signature import NO_EDGES, Signature, activation, checkpoint_hash, package_version
 
     config = load_config(folder)
     outputs = "+".join(str(name) for name in config.id2label.values())
     found = Signature(
         checkpoint_hash(folder), outputs, package_version(), runtime.precision(), max_tokens, "max", "cut",
-        character_references, NO_EDGES, activation(config),
+        character_references, NO_EDGES, activation(config), reads_of(config).value,
     )  # fmt: skip
     return str(found)
 

@@ -17,8 +17,9 @@ import contextlib
 import enum
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,10 +32,15 @@ if TYPE_CHECKING:
 
 Name = TypeVar("Name", bound=enum.StrEnum)
 
+FLAGS = {"reference": "-r", "source": "-s"}
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """References, at least one, and the candidate of each system; `fields`: all columns of a table's row."""
+    """References, the candidate of each system, and the source; `fields`: all columns of a table's row.
+
+    There is a reference or a source; `Segments.without` says where one of the two is missing.
+    """
 
     references: tuple[str, ...]
     candidates: tuple[str, ...]
@@ -47,12 +53,21 @@ class Segments:
     """Checked segments that can be read again and again.
 
     `systems`: names of the systems, in the order of `Segment.candidates`. `columns`: all names in `Segment.fields`.
+    `without`: "reference" or "source", if it is missing anywhere -> the first line (None: everywhere).
     """
 
     systems: tuple[str, ...]
     count: int
     read: Callable[[], Iterator[Segment]]
     columns: frozenset[str] = frozenset()
+    without: Mapping[str, int | None] = field(default_factory=dict)
+
+    def check(self, needed: Sequence[str]) -> None:
+        """An InputError if a text that a checkpoint needs beside the candidate is missing."""
+        for name in needed:
+            if name in self.without:
+                problem = f"has no {name}, which the checkpoint reads; give it with {FLAGS[name]} or as a column"
+                raise InputError(problem, file=self.systems[0], line=self.without[name])
 
     def __iter__(self) -> Iterator[Segment]:
         """All segments, in order."""
@@ -89,7 +104,8 @@ def text_files(references: Sequence[str], candidates: Sequence[str], source: str
                 )
 
         _refuse_empty(counts[0], names[0])
-        yield Segments(tuple(candidates), counts[0], read)
+        without = [name for name, given in (("reference", references), ("source", source)) if not given]
+        yield Segments(tuple(candidates), counts[0], read, without=dict.fromkeys(without))
 
 
 @contextlib.contextmanager
@@ -99,12 +115,15 @@ def table(name: str = STANDARD_INPUT) -> Iterator[Segments]:
     Missing columns, malformed rows, cells that are not text, and tables without rows are InputErrors.
     """
     with open_table(name) as opened:
-        count, columns = 0, set[str]()
-        for segment in _segments(opened):
+        count, columns, without = 0, set[str](), dict[str, int | None]()
+        for line, segment in _segments(opened):
             count += 1
             columns.update(segment.fields or ())
+            for what, there in (("reference", segment.references), ("source", segment.source is not None)):
+                if not there:
+                    without.setdefault(what, line)
         _refuse_empty(count, opened.name)
-        yield Segments((opened.name,), count, lambda: _segments(opened), frozenset(columns))
+        yield Segments((opened.name,), count, partial(_rows, opened), frozenset(columns), without)
 
 
 def _refuse_empty(count: int, name: str) -> None:
@@ -112,15 +131,19 @@ def _refuse_empty(count: int, name: str) -> None:
         raise InputError("holds no segment", file=name)
 
 
-def _segments(opened: Table) -> Iterator[Segment]:
-    for line, row in opened.rows(("candidate", REFERENCES)):
+def _rows(opened: Table) -> Iterator[Segment]:
+    return (segment for _, segment in _segments(opened))
+
+
+def _segments(opened: Table) -> Iterator[tuple[int, Segment]]:
+    for line, row in opened.rows(("candidate", (*REFERENCES, "source"))):
         references, source = reference_texts(row, opened.name, line), row.get("source")
-        if not references:
+        if not references and source is None:
             raise InputError("has no reference", file=opened.name, line=line)
         for what, cell in (("candidate", row["candidate"]), ("source", "" if source is None else source)):
             if not isinstance(cell, str):
                 raise InputError(f"{what} is not text", file=opened.name, line=line, value=cell)
-        yield Segment(tuple(references), (row["candidate"],), source, row)
+        yield line, Segment(tuple(references), (row["candidate"],), source, row)
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +154,13 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         help="references, one segment a line; several files are several references")  # fmt: skip
     add("-t", "--translations", "-candidate_file", "--candidate_file", nargs="+", action="extend",
         metavar="FILE", default=[], help="candidates, a file for each system")  # fmt: skip
-    add("-s", "--sources", action=Once, metavar="FILE", help="sources; a candidate that copies its source is flagged")
+    add(
+        "-s",
+        "--sources",
+        action=Once,
+        metavar="FILE",
+        help="sources, which some checkpoints read; a candidate that copies its source is flagged",
+    )
     add("-i", "--input", "-sentence_pairs_file", "--sentence_pairs_file", action=Once, metavar="FILE",
         help="JSONL, CSV, TSV or Parquet with the columns reference and candidate")  # fmt: skip
 
@@ -216,7 +245,7 @@ def segments_of(arguments: argparse.Namespace) -> contextlib.AbstractContextMana
         if any(given) or arguments.sources is not None:
             raise ParamsError("--input holds everything: it goes without -r, -t and -s.")
         return table(arguments.input)
-    if all(given):
+    if arguments.translations and (arguments.references or arguments.sources is not None):
         return text_files(arguments.references, arguments.translations, arguments.sources)
     if any(given) or arguments.sources is not None or sys.stdin is None or sys.stdin.isatty():
         raise ParamsError("Give references with -r and candidates with -t, or --input, or a table on standard input.")

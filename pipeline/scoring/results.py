@@ -38,7 +38,8 @@ class Result:
         if self.segment.fields is not None:
             return self.segment.fields
         texts = self.segment.references
-        columns = {"segment": self.number, "system": system, "reference": texts[0] if len(texts) == 1 else list(texts)}
+        reference = {"reference": texts[0] if len(texts) == 1 else list(texts)} if texts else {}
+        columns = {"segment": self.number, "system": system, **reference}
         source = {} if self.segment.source is None else {"source": self.segment.source}
         return {**columns, "candidate": candidate, **source}
 

@@ -4,7 +4,7 @@
 >>> scorer.score(references=["The cat sat on the mat."], candidates=["A cat sat on a mat."])       # doctest: +SKIP
 [0.83]
 >>> print(scorer.signature())                                                                      # doctest: +SKIP
-bleurt|checkpoint:3f1c…|output:adequacy|version:0.1.0|…|max_tokens:128|…|character_references:undone|edges:2
+bleurt|checkpoint:3f1c…|output:adequacy|version:0.1.0|…|max_tokens:128|…|edges:2|activation:gelu|reads:reference
 
 Pairs are scored in chunks: each distinct pair once, in batches of similar length under a budget of tokens. Meanwhile
 the next chunk is tokenised. Several threads may use one scorer. `pipeline.scoring.unusual_texts` says what happens to
@@ -28,6 +28,7 @@ from pipeline.core import runtime
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.models import load_tokenizer, locate
 from pipeline.core.originals import reads_as_given
+from pipeline.metric.beside import Reads, beside_of
 from pipeline.metric.checkpoint import load_metric
 from pipeline.metric.prediction import BATCH_TOKENS, Replicas, check_device, precision_on, readable_tokens
 from pipeline.scoring.calibration import load_calibration
@@ -113,6 +114,9 @@ class BleurtScorer:
         self.batch_tokens = batch_tokens or BATCH_TOKENS[devices[0].split(":")[0]]
         self.output, self._output = _output(model, output, self.checkpoint)
         self._as_given = reads_as_given(model.config)
+        self.beside = beside_of(model.config, self.tokenizer)
+        if self.beside.reads is Reads.BOTH and self._long is Long.WINDOWS:
+            raise ParamsError("long: must be cut for a checkpoint that reads reference and source, not windows.")
         self.calibration = load_calibration(self.checkpoint)
         self._replicas = Replicas(model, [check_device(name) for name in devices], self.precision)
         self._checkpoint_hash = checkpoint_hash(self.checkpoint)
@@ -129,12 +133,14 @@ class BleurtScorer:
 
     def score(
         self,
-        references: Sequence[str | Sequence[str]],
-        candidates: Sequence[str],
+        references: Sequence[str | Sequence[str]] | None = None,
+        candidates: Sequence[str] = (),
         batch_size: int | None = None,
         sources: Sequence[str] | None = None,
     ) -> list[float]:
         """A score for each candidate, in order; `references[i]` is a text or a list of texts.
+
+        A checkpoint that reads sources (`finetune.reads`) needs `sources`, and one that reads only these no references.
 
         `batch_size`: pairs of a batch, at most; by default only `batch_tokens` bounds a batch. Lists of unequal length,
         and entries that are not text, are an InputError.
@@ -143,12 +149,12 @@ class BleurtScorer:
 
     def score_detailed(
         self,
-        references: Sequence[str | Sequence[str]],
-        candidates: Sequence[str],
+        references: Sequence[str | Sequence[str]] | None = None,
+        candidates: Sequence[str] = (),
         batch_size: int | None = None,
         sources: Sequence[str] | None = None,
     ) -> list[Scored]:
-        """As `score`, with all that is known about each score; `sources` serve only the flag `source_copy`."""
+        """As `score`, with all that is known about each score; the flag `source_copy` needs `sources`."""
         return self._scored(pairs_of(references, candidates, sources), batch_size)
 
     def _scored(self, pairs: Sequence[Pair], batch_size: int | None) -> list[Scored]:
@@ -189,11 +195,12 @@ class BleurtScorer:
             character_references=(CharacterReferences.KEPT if self._as_given else self.character_references).value,
             edges=NO_EDGES if self._as_given else EDGES_VERSION,
             activation=activation(self.model.config),
+            reads=self.beside.reads.value,
         )
 
     def _prepare(self, pairs: Sequence[Pair]) -> Chunk:
         with self._tokenizing:
-            return prepare(pairs, self.tokenizer, self.max_tokens, self._long, self.clean)
+            return prepare(pairs, self.tokenizer, self.max_tokens, self._long, self.clean, self.beside)
 
     def _finish(self, chunk: Chunk, batch_size: int | None) -> Iterator[Scored]:
         outputs = self._replicas.outputs(chunk.encoded, self.batch_tokens, chunk.rows, batch_size)

@@ -39,7 +39,7 @@ class Signature:
     `long`: what happens to pairs of more than `max_tokens` tokens, "cut" or "windows". `character_references`: `&quot;`
     and the like are "undone" or "kept". `edges`: version of the policy for unusual texts, or "none". `activation`: of
     the layers; GELU has an exact form ("gelu") and the original BLEURT's ("gelu_pytorch_tanh"), and their scores differ
-    in the third digit.
+    in the third digit. `reads`: what stands beside the candidate, "reference", "source" or "both".
     """
 
     checkpoint: str
@@ -52,6 +52,7 @@ class Signature:
     character_references: str
     edges: str
     activation: str
+    reads: str
 
     def __str__(self) -> str:
         """One line: `bleurt|checkpoint:0123456789ab|output:adequacy|version:…`."""

@@ -12,6 +12,7 @@ No score is ever replaced: the model reads every pair, and a pair whose score ne
 | both empty | scored, though the number says nothing; flag `both_empty` |
 | several references, some empty | the empty ones are left out |
 | candidate equal to a reference | scored, so not always the same number; flag `identical` |
+| empty source, if the checkpoint reads sources and no references | scored; flag `empty_source`, or `both_empty` |
 | candidate equal to the source, if a source is given | scored; flag `source_copy` |
 | emoji, other scripts | scored; flag `unknown_words` if the model knows less than half of the candidate's tokens |
 | half of a surrogate pair, or bytes that are not UTF-8 | refused; the error names the line |
@@ -42,6 +43,7 @@ class Edge(enum.StrEnum):
     BOTH_EMPTY = "both_empty"
     EMPTY_CANDIDATE = "empty_candidate"
     EMPTY_REFERENCE = "empty_reference"
+    EMPTY_SOURCE = "empty_source"
     IDENTICAL = "identical"
     SOURCE_COPY = "source_copy"
     UNKNOWN_WORDS = "unknown_words"
@@ -75,16 +77,16 @@ def used_references(references: Sequence[str]) -> tuple[str, ...]:
 
 
 def edge(references: Sequence[str], candidate: str, source: str | None = None) -> Edge | None:
-    """The flag of a pair of cleaned texts. UNKNOWN_WORDS needs tokens, so it is not found here.
+    """The flag of cleaned texts; no `references` if none are read. UNKNOWN_WORDS needs tokens, so it is not found here.
 
     >>> edge(["a b"], ""), edge(["a", "b"], "b", "b"), edge(["a"], "b", "b"), edge(["a"], "b")
     (<Edge.EMPTY_CANDIDATE: 'empty_candidate'>, <Edge.IDENTICAL: 'identical'>, <Edge.SOURCE_COPY: 'source_copy'>, None)
     """
-    known = any(references)
+    known = any(references) if references else bool(source)
     if not candidate:
         return Edge.EMPTY_CANDIDATE if known else Edge.BOTH_EMPTY
     if not known:
-        return Edge.EMPTY_REFERENCE
+        return Edge.EMPTY_REFERENCE if references else Edge.EMPTY_SOURCE
     if candidate in references:
         return Edge.IDENTICAL
     return Edge.SOURCE_COPY if source and candidate == source else None

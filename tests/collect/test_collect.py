@@ -24,6 +24,7 @@ profiles:
           scale: 100
 collect:
   without: []
+  language_pairs: null
   validation_fraction: 0.1
   max_words: 512
   undo_character_references: true

@@ -22,6 +22,7 @@ CORPUS = {
 SECTION = {
     "corpora": [CORPUS],
     "without": [],
+    "language_pairs": None,
     "validation_fraction": 0.1,
     "max_words": 512,
     "undo_character_references": True,

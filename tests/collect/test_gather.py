@@ -23,7 +23,8 @@ Make = Callable[..., Corpus]
 
 def params(*corpora: Corpus, validation: float = 0.0, rows: int = 1000, undo: bool = False) -> CollectParams:
     return CollectParams(
-        corpora=corpora, without=(), validation_fraction=validation, max_words=512, undo_character_references=undo,
+        corpora=corpora, without=(), language_pairs=None, validation_fraction=validation, max_words=512,
+        undo_character_references=undo,
         rows_per_shard=rows, drift=DriftParams(train_alpha=0.0, test_alpha=0.0), seed=1,
     )  # fmt: skip
 

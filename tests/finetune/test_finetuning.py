@@ -26,11 +26,14 @@ from pipeline.finetune.finetuning import (
     probe,
     validation_kendall,
 )
+from pipeline.finetune.heads import Encoder, EsimParams, RegressorParams, System
 from pipeline.finetune.learner import Learner
 from pipeline.finetune.lessons import FinetuneParams, RatedPairs, lessons_of, read_rated
+from pipeline.metric.beside import Reads
 from pipeline.metric.checkpoint import Head, head_of, new_metric
 from pipeline.metric.pairs import encode_pairs
 from pipeline.metric.prediction import outputs
+from pipeline.metric.regressor import Inputs, Vectors
 from pipeline.training.schedule import Schedule
 
 SCHEDULE = Schedule(
@@ -38,7 +41,16 @@ SCHEDULE = Schedule(
     save_every=1, seed=1,
 )  # fmt: skip
 PARAMS = FinetuneParams(
+    reads=Reads.REFERENCE,
+    encoder=Encoder.TUNED,
+    head=System.KEPT,
+    regressor=RegressorParams(
+        encoders=(), inputs=Inputs.APART, vectors=Vectors.MEAN, layers=(1,), widths=(4,), dropouts=(0.0,), batches=(2,)
+    ),
+    esim=EsimParams(width=4),
     aspects=("adequacy",),
+    language_pairs=("*",),
+    without_language_pairs=(),
     ratings=None,
     shares={},
     own_scale=(),

@@ -21,9 +21,12 @@ from pipeline.core.modules import ROOT
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.finetune.finetuning import finetune
+from pipeline.finetune.heads import Encoder, EsimParams, RegressorParams, System
 from pipeline.finetune.lessons import FinetuneParams
+from pipeline.metric.beside import Reads
 from pipeline.metric.checkpoint import Head, load_metric, new_metric
 from pipeline.metric.pairs import kept_tokens
+from pipeline.metric.regressor import Inputs, Vectors
 from pipeline.pretrain.pretraining import PretrainParams, pretrain
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.scorer import BleurtScorer
@@ -88,6 +91,7 @@ def test_a_checkpoint_computes_what_transformers_layers_compute(tmp_path: Path, 
     signature = str(scorer.signature())
     assert signature.endswith(
         f"max_tokens:{POSITIONS}|references:max|long:cut|character_references:kept|edges:none|activation:gelu_pytorch_tanh"
+        "|reads:reference"
     )
 
 
@@ -219,7 +223,7 @@ def test_a_conversion_of_the_type_bleurt_keeps_its_own_activation(tmp_path: Path
     scorer = BleurtScorer(folder, precision="float32")
     wanted = expected(model, load_tokenizer(folder), REFERENCES, CANDIDATES)
     numpy.testing.assert_allclose(scorer.score(REFERENCES, CANDIDATES), wanted, atol=1e-5)
-    assert str(scorer.signature()).endswith("|activation:gelu")
+    assert str(scorer.signature()).endswith("|activation:gelu|reads:reference")
     assert scorer.max_tokens == POSITIONS
 
 
@@ -232,7 +236,7 @@ def test_a_conversion_to_bert_reads_what_its_config_allows(tmp_path: Path) -> No
     wanted = expected(model, load_tokenizer(tmp_path), REFERENCES, CANDIDATES)
     numpy.testing.assert_allclose(scorer.score(REFERENCES, CANDIDATES), wanted, atol=1e-5)
     assert (scorer.max_tokens, scorer.output) == (POSITIONS, "LABEL_0")
-    assert str(scorer.signature()).endswith("|edges:2|activation:gelu")
+    assert str(scorer.signature()).endswith("|edges:2|activation:gelu|reads:reference")
 
 
 def rating(number: int, split: str, candidate: str, score: float) -> dict[str, Any]:
@@ -250,21 +254,27 @@ def test_the_pipeline_trains_it_on(
     save_original(tmp_path / "o", embedding_size)
     schedule = Schedule(steps=2, learning_rate=0.01, layer_decay=0.9, weight_decay=0.0, warmup_share=0.1, clip_norm=1.0,
                         evaluate_every=1, save_every=1, seed=1)  # fmt: skip
-    start = PretrainParams(encoder=str(tmp_path / "o"), head=head, adapter=None, max_tokens=16, batch_pairs=2,
+    start = PretrainParams(encoder=str(tmp_path / "o"), head=head, continue_from=None, adapter=None,
+                           max_tokens=16, batch_pairs=2,
                            dropout=0.0, standardise=True, weights={}, losses={}, validation_share=0.3,
                            validation_pairs=9, batch_tokens=64, schedule=schedule)  # fmt: skip
     pretrain(start, (), "none", tmp_path / "pairs", tmp_path / "labels", tmp_path / "none")
     words = ("cat", "dog", "house", "bird", "mat", "paris")
     rows = [rating(i, "train" if i < 4 else "validation", f"the {word}", i / 3) for i, word in enumerate(words)]
     write_shard(tmp_path / "ratings" / shard_name(0), table_of(rows, RATINGS))
+    regressor = RegressorParams(
+        encoders=(), inputs=Inputs.APART, vectors=Vectors.MEAN, layers=(1,), widths=(4,), dropouts=(0.0,), batches=(2,)
+    )
     params = FinetuneParams(
-        aspects=("adequacy",), ratings=None, shares={}, own_scale=(), adapter=None, validation_pairs=None, members=1,
+        reads=Reads.REFERENCE, encoder=Encoder.TUNED, head=System.KEPT, regressor=regressor, esim=EsimParams(width=4),
+        language_pairs=("*",), without_language_pairs=(), aspects=("adequacy",), ratings=None, shares={},
+        own_scale=(), adapter=None, validation_pairs=None, members=1,
         start=None, probe=None, max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=schedule,
     )  # fmt: skip
     finetune(params, tmp_path / "none", tmp_path / "ratings", tmp_path / "graded", tmp_path / "tuned")
     scorer = BleurtScorer(tmp_path / "tuned")
     assert scorer.output == "adequacy"
-    assert str(scorer.signature()).endswith("|edges:2|activation:gelu_pytorch_tanh")
+    assert str(scorer.signature()).endswith("|edges:2|activation:gelu_pytorch_tanh|reads:reference")
     assert scorer.score(["the cat"], ["the dog"]) != BleurtScorer(tmp_path / "none").score(["the cat"], ["the dog"])
 
 
@@ -295,7 +305,7 @@ def test_every_command_takes_it(original: Path, tmp_path: Path, capsys: pytest.C
     signatures = json.loads(capsys.readouterr().out)["signatures"]
     assert signatures["bleurt/bleurt-tiny"].endswith(
         f"|max_tokens:{POSITIONS}|references:max|long:cut|character_references:undone|edges:none|"
-        "activation:gelu_pytorch_tanh"
+        "activation:gelu_pytorch_tanh|reads:reference"
     )
 
 

@@ -198,6 +198,7 @@ def test_equal_signatures_mean_equal_checkpoints_and_settings(checkpoint: Path, 
     assert first.endswith("|output:adequacy|" + first.split("|output:adequacy|")[1])
     assert first.endswith(
         "|precision:float32|max_tokens:64|references:max|long:cut|character_references:undone|edges:2|activation:gelu"
+        "|reads:reference"
     )
     others = [{"max_tokens": 32}, {"multi": "mean"}, {"long": "windows"}, {"character_references": "kept"}]
     assert len({first, *(signature(copied, **other) for other in others)}) == 5

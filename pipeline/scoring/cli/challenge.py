@@ -117,6 +117,7 @@ def pairwise_accuracy(score: Score, items: Sequence[Item]) -> dict[str, Tally]:
 def checkpoint_score(name: str) -> Score:
     """Scores of the fine-tuned checkpoint `name` (a folder, "bundled:metric", a hub name), which has one output."""
     from pipeline.core.models import load_config, load_tokenizer, locate
+    from pipeline.metric.beside import reads_of
     from pipeline.metric.prediction import predict, readable_tokens
 
     folder = locate(name)
@@ -124,6 +125,8 @@ def checkpoint_score(name: str) -> Score:
     if config.num_labels != 1:
         aspects = ", ".join(config.id2label.values())
         raise ModelError(f"{name}: gives {config.num_labels} scores ({aspects}), the challenge set needs one.")
+    if reads_of(config).source:
+        raise ModelError(f"{name}: reads sources, the challenge set has none.")
     max_tokens = readable_tokens(config, load_tokenizer(folder), None, "max_tokens")
     return lambda references, candidates: predict(folder, references, candidates, max_tokens, BATCH_TOKENS)[:, 0]
 

@@ -77,12 +77,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Score, choose, explain, print."""
+    from pipeline.metric.apart import TextsApart
     from pipeline.scoring import coloured_text
     from pipeline.scoring.attribution import Baseline, method
 
     check_destinations(input_files(arguments), html=arguments.html)
     segments = _segments(arguments)
     scorer = scorer_of(arguments)
+    if scorer.beside.reads.source or isinstance(scorer.tokenizer, TextsApart):
+        raise ParamsError(f"explain: {scorer.checkpoint} does not read a reference and a candidate as one pair.")
     baseline = Baseline(arguments.baseline)
     panels = explain(scorer, segments, _chosen(arguments, len(segments)), arguments.worst or WORST, baseline)
     if arguments.html is not None:

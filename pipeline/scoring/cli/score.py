@@ -3,6 +3,7 @@
   bleurt score -r ref.txt -t system.txt                       # a score a line on standard output, nothing else
   bleurt score -r ref.txt -t a.txt b.txt --only_system        # a table of systems
   bleurt score --input pairs.jsonl --format json > scored.jsonl
+  bleurt score -s src.txt -t system.txt -c DIR                # a checkpoint that reads no references
   paste ref.txt system.txt | bleurt score
   bleurt score -candidate_file c.txt -reference_file r.txt -bleurt_checkpoint DIR -scores_file s.txt
 
@@ -58,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.to_json or (arguments.format is Format.JSON and not arguments.only_system):
             check_columns(segments)
         scorer = scorer_of(arguments)
+        segments.check(scorer.beside.reads.needed)
         if arguments.percentiles and scorer.calibration is None:
             raise ParamsError(f"--percentiles: the checkpoint {scorer.checkpoint} is not calibrated.")
 

@@ -130,6 +130,7 @@ def test_the_numbers_are_those_of_the_stage_evaluate(
     assert found["significance"] == json.loads((tmp_path / "out" / "significance.json").read_text())
     assert found["signatures"]["bleurt/all"].endswith(
         "|max_tokens:64|references:max|long:cut|character_references:as_collected|edges:none|activation:gelu"
+        "|reads:reference"
     )
 
 

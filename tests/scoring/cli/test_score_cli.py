@@ -351,3 +351,31 @@ def test_a_reader_who_has_enough_ends_it_quietly() -> None:
         assert running.stdout is not None and running.stderr is not None
         running.stdout.close()
         assert (running.stderr.read(), running.wait()) == (b"", 1)
+
+
+def test_a_checkpoint_that_reads_sources_goes_without_references(
+    new_checkpoint: Callable[..., Path], bleurt: Run, files: Path, references: list[str]
+) -> None:
+    """And each kind of checkpoint says in a sentence what it lacks."""
+    folder = new_checkpoint("adequacy")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"reads": "source"}))
+    (files / "src.txt").write_text("".join(f"{line}\n" for line in references))
+    named = ["-c", str(folder)]
+    out, notes = bleurt("score", "-s", "src.txt", "-t", "a.txt", *named, name_checkpoint=False)
+    assert numbers(out) == approx(numbers(bleurt("score", "-r", "ref.txt", "-t", "a.txt")[0]), abs=1e-5)
+    assert "|reads:source" in notes
+    rows = [{"source": "the cat sat", "candidate": "a cat"}, {"reference": "a dog", "candidate": "a dog"}]
+    (files / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (files / "s.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    found = bleurt("score", "-i", "s.jsonl", "--format", "json", *named, name_checkpoint=False)[0]
+    assert json.loads(found)["bleurt"]["edge"] is None
+    wrong = "error: {}: has no {}, which the checkpoint reads; give it with {} or as a column.\n"
+    failed = bleurt("score", "-r", "ref.txt", "-t", "a.txt", *named, name_checkpoint=False, code=2)
+    assert failed == ("", wrong.format("a.txt", "source", "-s"))
+    assert bleurt("score", "-s", "src.txt", "-t", "a.txt", code=2) == ("", wrong.format("a.txt", "reference", "-r"))
+    failed = bleurt("score", "-i", "t.jsonl", *named, name_checkpoint=False, code=2)
+    assert failed == ("", wrong.format("t.jsonl, line 2", "source", "-s"))
+    assert "line 1: has no reference, which" in bleurt("score", "-i", "t.jsonl", code=2)[1]
+    sentence = bleurt("explain", "-s", "src.txt", "-t", "a.txt", *named, name_checkpoint=False, code=2)[1]
+    assert "does not read a reference and a candidate as one pair" in sentence
