@@ -23,7 +23,7 @@ from pipeline.bundled.encoder import ENCODER
 from pipeline.bundled.shared_pieces import first_embeddings, learn_pieces
 from pipeline.bundled.texts import SentencePair, wikipedia_texts
 from pipeline.core.batches import pad, token_batches
-from pipeline.core.models import locate
+from pipeline.core.models import load, locate
 from pipeline.core.params import AtLeastOne, NotNegative, Positive, Share, params
 from pipeline.core.shards import generator, replacing
 from pipeline.teachers.sentence_vectors import sentence_vectors
@@ -84,7 +84,7 @@ def make(model: str, params: Params, data: Path, work: Path, out: Path) -> None:
     source = locate(ENCODER)
     full = BertTokenizerFast.from_pretrained(source)
     lessons = read_lessons(pairs, tokenizer, full, params.max_pieces)
-    teacher = BertModel.from_pretrained(source, dtype=torch.float32, add_pooling_layer=False).eval()
+    teacher = load(BertModel, source, add_pooling_layer=False)
     student = new_student(teacher, source, _first(lessons, tokenizer, full, teacher, params, work / "first.npy"))
     examples = draw_examples(lessons, params)
     print(f"{len(pairs):,} pairs, {len(tokenizer):,} pieces, {student.num_parameters():,} parameters", flush=True)
