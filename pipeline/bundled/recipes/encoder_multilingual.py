@@ -141,7 +141,8 @@ def read_lessons(
     languages: dict[str, list[int]] = {}
     for row, pair in enumerate(pairs):
         languages.setdefault(pair.language, []).append(row)
-    options = {"add_special_tokens": False, "truncation": True, "max_length": max_pieces - 2}
+    plain = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}
+    options = {**plain, "truncation": True, "max_length": max_pieces - 2}
     student = Rows.of(tokenizer([pair.foreign for pair in pairs], **options)["input_ids"])
     teacher = Rows.of(full([pair.english for pair in pairs], **options)["input_ids"])
     return Lessons(student, teacher, languages)
