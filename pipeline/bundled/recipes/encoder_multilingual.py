@@ -257,7 +257,7 @@ def longest_pairs(pairs: Sequence[SentencePair], count: int) -> list[SentencePai
 
 
 @torch.inference_mode()
-def embed(model: torch.nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+def embed(model: Any, rows: Sequence[Sequence[int]]) -> torch.Tensor:
     """Unit vectors (rows, D) of ids with special tokens, on the CPU."""
     found = torch.zeros(len(rows), model.config.hidden_size)
     for batch in token_batches([len(row) for row in rows], BATCH_TOKENS):
