@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from pipeline.adapt.adapting import AdaptParams
 from pipeline.collect.corpus import CollectParams
 from pipeline.core import modules
 from pipeline.core.params import load_names, load_params, part_names
@@ -26,6 +27,7 @@ def load_all_params(file: Path) -> dict[str, Any]:
     load_names(file, "variants")
     found: dict[str, Any] = {
         "extract": load_params(file, "extract", ExtractParams),
+        "adapt": load_params(file, "adapt", AdaptParams),
         "perturb": load_params(file, "perturb", PerturbParams, without=names),
         "pretrain": load_params(file, "pretrain", PretrainParams),
         "collect": load_params(file, "collect", CollectParams),

@@ -142,7 +142,7 @@ def test_make_targets_that_the_pages_name_exist() -> None:
 
 def test_every_package_stands_in_the_readme() -> None:
     packages = {folder.name for folder in (ROOT / "pipeline").iterdir() if (folder / "__init__.py").is_file()}
-    stages = {"perturb", "label", "pretrain", "collect", "grade", "finetune", "evaluate"}
+    stages = {"adapt", "perturb", "label", "pretrain", "collect", "grade", "finetune", "evaluate"}
     assert {name for name in packages - stages if f"`pipeline/{name}/`" not in README} == set()
     assert {stage for stage in stages if not re.search(rf"^ .*\b{stage}\b", README, re.MULTILINE)} == set()
 

@@ -20,7 +20,12 @@ PARAMS = YAML(typ="safe").load(PARAMS_TEXT)
 STAGES = {name: stage.get("do", stage) for name, stage in DOCUMENT["stages"].items()}
 SIGNALS = modules.names("pipeline.label.signals")
 ELSEWHERE = {"pretrain": ["signals"], "evaluate": ["variants"]}
-OF_MODELS = {"perturb": [MODELS], "pretrain": [f"{MODELS}.encoder"], "evaluate": [f"{MODELS}.encoder"]}
+OF_MODELS = {
+    "adapt": [f"{MODELS}.encoder"],
+    "perturb": [MODELS],
+    "pretrain": [f"{MODELS}.encoder"],
+    "evaluate": [f"{MODELS}.encoder"],
+}
 
 
 def code_deps(stage: str, signal: str = "") -> set[str]:

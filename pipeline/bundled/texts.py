@@ -92,6 +92,17 @@ def read_tsv(file: Path) -> list[Row]:
     return [(row[0], row[1], LABELS.index(row[2])) for row in rows if len(row) == 3 and row[2] in LABELS]
 
 
+def wikipedia_texts(data: Path, work: Path) -> list[str]:
+    """Sentences of WikiSplit, WikiText-2's test part (as paragraphs too), the dump and ConjNLI's premises, each once.
+
+    The dump's segments are kept in `work`.
+    """
+    folder = data / "wikipedia"
+    paragraphs = read_wikitext(folder / "wikitext-2-raw.test.txt.gz")
+    texts = {*paragraphs, *sentences_of(paragraphs, 6), *read_wiki_split(folder), *read_dump(folder / DUMP, work)}
+    return sorted(texts.union(premise for premise, _, _ in read_tsv(data / "nli" / CONJNLI)))
+
+
 @dataclass(frozen=True)
 class SentencePair:
     """One English sentence and its translation; `language` is a key of LANGUAGES, `origin` the collection."""
@@ -110,7 +121,8 @@ class ParallelText:
     heldout: list[SentencePair]
 
 
-def _held_out(english: str, heldout_one_in: int) -> bool:
+def held_out(english: str, heldout_one_in: int) -> bool:
+    """Whether the hash of the sentence `english` puts it among the one in `heldout_one_in` that nothing learns from."""
     digest = hashlib.sha256(english.strip().lower().encode()).digest()
     return int.from_bytes(digest[:8], "big") % heldout_one_in == 0
 
@@ -123,7 +135,7 @@ def read_parallel(folder: Path, heldout_one_in: int) -> ParallelText:
             for line in lines:
                 english, foreign, origin = line.rstrip("\n").split("\t")
                 pair = SentencePair(english, foreign, language, origin)
-                if not _held_out(english, heldout_one_in):
+                if not held_out(english, heldout_one_in):
                     train.append(pair)
                 elif origin == "tatoeba":
                     heldout.append(pair)

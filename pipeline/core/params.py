@@ -28,19 +28,11 @@ from ruamel.yaml.error import YAMLError
 from pipeline.core.errors import ParamsError
 
 STAGES: tuple[str, ...] = (
-    "extract",
-    "perturb",
-    "label",
-    "pretrain",
-    "collect",
-    "grade",
-    "finetune",
-    "evaluate",
-    "report",
-)
+    "extract", "adapt", "perturb", "label", "pretrain", "collect", "grade", "finetune", "evaluate", "report",
+)  # fmt: skip
 """Names of the stages, which are the names of their sections (law 1), in the order of the data."""
 
-SHARED = ("profile", "variants", "signals", "bundled", "profiles")
+SHARED = ("profile", "variants", "adapted", "signals", "bundled", "profiles")
 """Keys of params.yaml beside the stages' sections."""
 
 MODELS = "models"

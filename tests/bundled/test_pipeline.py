@@ -24,6 +24,8 @@ from pipeline.core.errors import ParamsError
 from pipeline.core.models import load, load_config
 from pipeline.core.modules import ROOT, import_closure
 from pipeline.core.params import load_params
+from pipeline.teachers.language_model import load_language_model
+from pipeline.teachers.sentence_vectors import sentence_vectors
 from pipeline.teachers.translator import Translator
 
 STAGES = YAML(typ="safe").load((ROOT / "models/bundled/dvc.yaml").read_text(encoding="utf-8"))["stages"]
@@ -53,7 +55,12 @@ TINY = {
         "conjunction_rows": 5,
         "validation_rows": 4,
     },
-}
+    "language_model": {"vocabulary": 400, "layers": 1, "max_pieces": 24, "batch_rows": 2},
+    "encoder_multilingual": {
+        "vocabulary": 60, "piece_texts": 20, "rounds": 2, "balance": 0.5, "joined": 0.3, "max_pieces": 24,
+        "contrast": 0.1, "temperature": 0.05, "heldout_one_in": 8, "validation_pairs": 2, "batch_rows": 4,
+    },
+}  # fmt: skip
 
 
 def compressed(file: Path, lines: Iterable[str]) -> None:
@@ -73,6 +80,12 @@ def write_data(folder: Path) -> None:
         compressed(folder / "parallel" / f"train.en-{language}.tsv.gz", rows)
         test = "".join(f"{text}\t{text[::-1]}\n" for text in sentences[:4])
         (folder / "parallel" / f"test.flores.en-{language}.tsv").write_text(test, encoding="utf-8")
+    multi = [f"{code}\t{text}\t{text[::-1]}" for code in ("cs", "zh") for text in sentences[:12]]
+    heading = "language\tenglish\tother"
+    compressed(folder / "parallel" / "train.multi.tsv.gz", [f"{heading}\tsource", *(f"{z}\ttatoeba" for z in multi)])
+    compressed(folder / "parallel" / "test.flores.multi.tsv.gz", [heading, *multi])
+    edits = [f"en-de\t{split}\t{sentences[0]}\tx" for split in ("train", "dev")]
+    compressed(folder / "mlqe-pe" / "mlqe-pe.tsv.gz", ["language_pair\tsplit\tsource\tpost_edit_tokens", *edits])
     pairs = [(z, c, draw.choice(LABELS)) for z, c in itertools.pairwise(sentences)]
     for name, part in {"dev": pairs[:20], "test": pairs[20:26]}.items():
         items = [json.dumps({"sentence1": z, "sentence2": c, "gold_label": label}) for z, c, label in part]
@@ -91,7 +104,7 @@ def write_data(folder: Path) -> None:
 def write_params(file: Path) -> None:
     """The project's params.yaml with tiny recipes."""
     document = YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    schedules = {name: {"schedule": SCHEDULE} for name in ("mask_filler", "entailment")}
+    schedules = {name: {"schedule": SCHEDULE} for name in TINY if name != "translator"}
     document["bundled"] = {name: {**values, **schedules.get(name, {})} for name, values in TINY.items()}
     with file.open("w", encoding="utf-8") as stream:
         YAML().dump(document, stream)
@@ -117,7 +130,7 @@ def tree(tmp_path: Path) -> Path:
     for name in (".dvc/config", "dvc.yaml", ".dvcignore", "models/bundled/dvc.yaml", "models/bundled/.dvc/config"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    for name in ("translator-en-x", "translator-x-en", "mask-filler", "entailment"):
+    for name in STAGES.keys() - {"scores"}:
         (tmp_path / "models/bundled" / name).mkdir()
         (tmp_path / "models/bundled" / name / "README.md").write_text("A card.\n", encoding="utf-8")
     write_params(tmp_path / "params.yaml")
@@ -128,7 +141,7 @@ def tree(tmp_path: Path) -> Path:
 
 def test_the_pipeline_makes_and_scores_every_model(tree: Path) -> None:
     models = tree / "models" / "bundled"
-    assert dvc(models, "repro").count("Running stage") == 5
+    assert dvc(models, "repro").count("Running stage") == 7
     for name in ("translator-en-x", "translator-x-en"):
         assert (load_config(models / name).model_type, load_config(models / name).d_model) == ("marian", 16)
         assert ">>deu<<" in json.loads((models / name / "vocab.json").read_text(encoding="utf-8"))
@@ -136,14 +149,22 @@ def test_the_pipeline_makes_and_scores_every_model(tree: Path) -> None:
         size = len(AutoTokenizer.from_pretrained(models / name))
         assert load(kind, models / name, ("pooler",)).get_input_embeddings().weight.shape == (size, 384)
         assert 200 < size <= 400  # of 30,522 pieces
+    assert load_language_model(str(models / "language-model")).log_likelihood(["A cat.", ""], 99).tokens.tolist() == [
+        3,
+        0,
+    ]
+    assert sentence_vectors(str(models / "encoder-multilingual"), ["A cat.", "tac A"], 99).shape == (2, 384)
     cards = [file.read_text(encoding="utf-8") for file in models.glob("*/README.md")]
-    assert cards == ["A card.\n"] * 4
+    assert cards == ["A card.\n"] * 6
     scores = json.loads((models / "scores.json").read_text(encoding="utf-8"))
     assert set(scores) == {
-        "entailment_accuracy_snli_test", "flores200_devtest", "mask_filler_top1_wikitext2_valid", "tatoeba_heldout",
+        "encoder_multilingual_nearest_flores200_devtest", "entailment_accuracy_snli_test", "flores200_devtest",
+        "language_model_wikitext2_valid", "mask_filler_top1_wikitext2_valid", "tatoeba_heldout",
     }  # fmt: skip
     assert set(scores["flores200_devtest"]) == {"en-fr", "en-de", "fr-en", "de-en"}
     assert scores["flores200_devtest"]["de-en"]["pairs"] == 4
+    assert set(scores["encoder_multilingual_nearest_flores200_devtest"]) == {"cs", "zh"}
+    assert scores["language_model_wikitext2_valid"]["perplexity"] > 1
     assert 0 <= scores["entailment_accuracy_snli_test"] <= 1
     assert not list((tree / ".work" / "bundled").glob("*"))
 
@@ -186,7 +207,7 @@ def recipe_of_name(name: str) -> Any:
 
 
 def test_an_unknown_model_is_refused_by_the_names_of_those_that_exist() -> None:
-    known = "entailment, mask-filler, translator-en-x, translator-x-en, scores"
+    known = "encoder-multilingual, entailment, language-model, mask-filler, translator-en-x, translator-x-en, scores"
     for model in ("translator", "translator-de-x", "mask"):
         with pytest.raises(ParamsError) as caught:
             recipe_of(model)

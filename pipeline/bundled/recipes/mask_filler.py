@@ -15,7 +15,7 @@ from transformers import AutoTokenizer, BertForMaskedLM
 
 from pipeline.bundled import encoder
 from pipeline.bundled.encoder import SPECIAL
-from pipeline.bundled.texts import CONJNLI, DUMP, read_dump, read_tsv, read_wiki_split, read_wikitext, sentences_of
+from pipeline.bundled.texts import read_wikitext, wikipedia_texts
 from pipeline.core.batches import pad, token_batches
 from pipeline.core.params import AtLeastOne, Share, params
 from pipeline.core.shards import generator
@@ -54,7 +54,7 @@ class Params:
 
 def make(model: str, params: Params, data: Path, work: Path, out: Path) -> None:
     """Train, or continue, and write `out`."""
-    texts = training_text(data, work / "segments")
+    texts = wikipedia_texts(data, work / "segments")
     filler, tokenizer = encoder.start_model(
         BertForMaskedLM,
         texts,
@@ -94,17 +94,6 @@ def scores(params: Params, data: Path, models: Path) -> dict[str, Any]:
     tokenizer = AutoTokenizer.from_pretrained(models / "mask-filler")
     rows = tokenizer(read_wikitext(data / VALIDATION), truncation=True, max_length=params.max_pieces)["input_ids"]
     return {"mask_filler_top1_wikitext2_valid": round(top1(model, rows, MASKED, 0), 4)}
-
-
-def training_text(data: Path, work: Path) -> list[str]:
-    """Sentences of WikiSplit, WikiText-2's test part (as paragraphs too), the dump and ConjNLI's premises, each once.
-
-    The dump's segments are kept in `work`.
-    """
-    folder = data / "wikipedia"
-    paragraphs = read_wikitext(folder / "wikitext-2-raw.test.txt.gz")
-    texts = {*paragraphs, *sentences_of(paragraphs, 6), *read_wiki_split(folder), *read_dump(folder / DUMP, work)}
-    return sorted(texts.union(premise for premise, _, _ in read_tsv(data / "nli" / CONJNLI)))
 
 
 def choose_masks(
