@@ -4,14 +4,11 @@ Batch size, number of threads and order are not in it, as they change a score by
 """
 
 import hashlib
-import importlib.metadata
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.core.packages import DELTAS, WEIGHTS
-
-PACKAGE = "bleurt-pipeline"
 
 SCORING_FILES = (
     "config.json", "model*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.model",
@@ -35,11 +32,11 @@ class Signature:
     """How scores were made; `str()` gives one line, `as_dict()` all of it.
 
     `checkpoint`: SHA-256 of the files that scores depend on. `output`: name of the checkpoint's output that is the
-    score. `version`: of this package. `precision`: "float32" or "bf16". `references`: "max" or "mean" over several.
-    `long`: what happens to pairs of more than `max_tokens` tokens, "cut" or "windows". `character_references`: `&quot;`
-    and the like are "undone" or "kept". `edges`: version of the policy for unusual texts, or "none". `activation`: of
-    the layers; GELU has an exact form ("gelu") and the original BLEURT's ("gelu_pytorch_tanh"), and their scores differ
-    in the third digit. `reads`: what stands beside the candidate, "reference", "source" or "both".
+    score. `version`: of this package. `precision`: "float32", "bf16" or "int8". `references`: "max" or "mean" over
+    several. `long`: what happens to pairs of more than `max_tokens` tokens, "cut" or "windows". `character_references`:
+    `&quot;` and the like are "undone" or "kept". `edges`: version of the policy for unusual texts, or "none".
+    `activation`: of the layers; GELU has an exact form ("gelu") and the original BLEURT's ("gelu_pytorch_tanh"), and
+    their scores differ in the third digit. `reads`: what stands beside the candidate, "reference", "source" or "both".
     """
 
     checkpoint: str
@@ -86,11 +83,3 @@ def activation(config: Any) -> str:
     return str(
         encoder.get("hidden_act") or getattr(config, "hidden_act", None) or getattr(config, "activation", "other")
     )
-
-
-def package_version() -> str:
-    """Version of the installed package; "uninstalled" if it runs from its source without installation."""
-    try:
-        return importlib.metadata.version(PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
-        return "uninstalled"

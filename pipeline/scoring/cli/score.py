@@ -31,6 +31,7 @@ from pipeline.scoring.inputs import (
     segments_of,
 )
 from pipeline.scoring.output import Format, as_json, check_destinations, written
+from pipeline.scoring.start_up import lighten
 
 if TYPE_CHECKING:
     from pipeline.scoring.results import Result, Results
@@ -58,6 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     with segments_of(arguments) as segments:
         if arguments.to_json or (arguments.format is Format.JSON and not arguments.only_system):
             check_columns(segments)
+        if getattr(arguments, "own_process", False):
+            lighten()
         scorer = scorer_of(arguments)
         segments.check(scorer.beside.reads.needed)
         if arguments.percentiles and scorer.calibration is None:
