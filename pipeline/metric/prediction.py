@@ -22,6 +22,7 @@ from pipeline.core.batches import token_batches
 from pipeline.core.errors import ParamsError
 from pipeline.core.models import check_max_tokens, load_tokenizer, usable_tokens
 from pipeline.core.originals import pair_tokens
+from pipeline.metric import kernels
 from pipeline.metric.checkpoint import head_of, load_metric
 from pipeline.metric.pairs import EncodedPairs, encode_pairs
 
@@ -31,7 +32,7 @@ MAX_TOKENS = 128
 BATCH_TOKENS = {"cpu": 4096, "mps": 16384, "cuda": 65536}
 """Tokens of a batch, padding included: enough to keep the device busy, few enough for its caches. Speed only."""
 
-PRECISIONS = ("auto", "float32", "bf16")
+PRECISIONS = ("auto", "float32", "bf16", "int8")
 
 SHARE_BATCHES = 64
 """Batches that a single device computes before their values are fetched, so that a GPU seldom waits. Speed only."""
@@ -53,12 +54,15 @@ def check_device(name: str) -> str:
 
 
 def precision_on(device: str, wanted: str) -> str:
-    """ "float32" or "bf16": what is `wanted`; "auto" is bf16 on a GPU that computes in it, else float32.
+    """ "float32", "bf16" or "int8": what is `wanted`; "auto" is bf16 on a GPU that computes in it, else float32.
 
-    On a CPU "auto" is always float32, so that scores do not depend on what shares their batch.
+    On a CPU "auto" is always float32, so that scores do not depend on what shares their batch. int8 is for CPUs with
+    the instructions for it, elsewhere a ParamsError.
     """
     if wanted not in PRECISIONS:
         raise ParamsError(f"precision: must be one of {', '.join(PRECISIONS)}, not {wanted!r}.")
+    if wanted == "int8" and not (device.startswith("cpu") and kernels.has_int8()):
+        raise ParamsError(f"precision: int8 needs a CPU with VNNI or AMX, which {device!r} is not; take float32 or bf16.")
     if wanted != "auto":
         return wanted
     able = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
@@ -80,13 +84,20 @@ def readable_tokens(config: Any, tokenizer: Any, wanted: int | None, key: str) -
 class Replicas:
     """A model on one device, or a copy of it on each of several `devices`; by default where the model is.
 
-    Several threads may compute at once. Each waits for a copy that is free.
+    Several threads may compute at once. Each waits for a copy that is free. `owned`: nobody else uses `model`, so on
+    CPUs its layers may become faster ones that cannot learn (`pipeline.metric.kernels`); `packed` says whether they
+    did. int8 needs that.
     """
 
-    def __init__(self, model: PreTrainedModel, devices: Sequence[str] = (), precision: str = "auto") -> None:
+    def __init__(
+        self, model: PreTrainedModel, devices: Sequence[str] = (), precision: str = "auto", *, owned: bool = False
+    ) -> None:
         devices = devices or [str(next(model.parameters()).device)]
         self.precision = precision_on(devices[0], precision)
+        assert owned or self.precision != "int8"
         self.model = model.to(devices[0])
+        on_cpu = all(device.startswith("cpu") for device in devices)
+        self.packed = owned and on_cpu and kernels.pack(self.model, self.precision)
         self._count = len(devices)
         self._free: queue.SimpleQueue[tuple[PreTrainedModel, str]] = queue.SimpleQueue()
         self._free.put((self.model, devices[0]))
@@ -105,11 +116,15 @@ class Replicas:
         Only `rows` are computed, if they are given; all other rows are NaN. A batch has at most `batch_tokens` tokens,
         padding included, and at most `batch_pairs` pairs.
         """
-        return self._gathered(_logits, pairs, _batches(pairs, batch_tokens, rows, batch_pairs))
+        return self._gathered(_logits, pairs, batches_of(pairs, batch_tokens, rows, batch_pairs))
+
+    def batch_outputs(self, batch: EncodedPairs) -> NDArray[numpy.float32]:
+        """The model's outputs of pairs that are one batch: float32 (pairs, outputs)."""
+        return self._share(_logits, batch, [range(len(batch))])[0]
 
     def head_inputs(self, pairs: EncodedPairs, batch_tokens: int) -> NDArray[numpy.float32]:
         """What the last layer reads of every pair: float32 (pairs, features), in the order of `pairs`."""
-        return self._gathered(_head_inputs, pairs, _batches(pairs, batch_tokens))
+        return self._gathered(_head_inputs, pairs, batches_of(pairs, batch_tokens))
 
     def _gathered(
         self, compute: Compute, pairs: EncodedPairs, batches: Sequence[Sequence[int]]
@@ -117,10 +132,10 @@ class Replicas:
         """`compute` of every batch, each row in its place."""
         if self._count == 1:
             shares = [batches[i : i + SHARE_BATCHES] for i in range(0, len(batches), SHARE_BATCHES)]
-            return _in_place(len(pairs), batches, (self._share(compute, pairs, share) for share in shares))
+            return in_place(len(pairs), batches, (self._share(compute, pairs, share) for share in shares))
         with ThreadPoolExecutor(self._count) as threads:
             computed = threads.map(lambda batch: self._share(compute, pairs, [batch]), batches)
-            return _in_place(len(pairs), batches, computed)
+            return in_place(len(pairs), batches, computed)
 
     def _share(
         self, compute: Compute, pairs: EncodedPairs, batches: Sequence[Sequence[int]]
@@ -135,12 +150,12 @@ class Replicas:
             self._free.put((model, device))
 
     def _autocast(self, device: str) -> contextlib.AbstractContextManager[Any]:
-        if self.precision == "float32":
+        if self.packed or self.precision == "float32":
             return contextlib.nullcontext()
         return torch.autocast(device.split(":")[0], dtype=torch.bfloat16)
 
 
-def _batches(
+def batches_of(
     pairs: EncodedPairs, batch_tokens: int, rows: NDArray[numpy.int64] | None = None, batch_pairs: int | None = None
 ) -> list[list[int]]:
     """`rows` of `pairs`, or all, in batches: longest pairs first."""
@@ -151,7 +166,7 @@ def _batches(
     return [batch[i : i + batch_pairs] for batch in batches for i in range(0, len(batch), batch_pairs)]
 
 
-def _in_place(
+def in_place(
     count: int, batches: Sequence[Sequence[int]], shares: Iterable[Sequence[NDArray[numpy.float32]]]
 ) -> NDArray[numpy.float32]:
     """The values of `batches`, which come in `shares`, as one array (count, values); NaN if no batch has the row."""
@@ -201,4 +216,5 @@ def predict(
     """
     model, tokenizer = load_metric(folder), load_tokenizer(folder)
     check_max_tokens("evaluate.max_tokens", max_tokens, model.config, tokenizer)
-    return outputs(model, encode_pairs(tokenizer, references, candidates, max_tokens), batch_tokens)
+    pairs = encode_pairs(tokenizer, references, candidates, max_tokens)
+    return Replicas(model, owned=True).outputs(pairs, batch_tokens)

@@ -150,8 +150,10 @@ def add_scorer_arguments(parser: argparse.ArgumentParser) -> None:
     add_character_references(add)
     add("--output", metavar="NAME", help="the output that is the score, if the checkpoint has several")
     add("--device", nargs="+", action="extend", metavar="NAME", help="cpu, cuda, cuda:1, mps; several share the work")
-    add("--precision", choices=["auto", "float32", "bf16"], default="auto",
-        help="auto (default): bf16 on GPUs that compute in it, else float32")  # fmt: skip
+    add("--precision", choices=["auto", "float32", "bf16", "int8"], default="auto",
+        help="auto (default): bf16 on GPUs that compute in it, else float32; bf16 and int8 are faster on CPUs with the "
+        "instructions, and scores move a little")  # fmt: skip
+    add("--processes", type=at_least_one, default=1, metavar="N", help="processes that share the CPU's cores (default 1)")
 
 
 def add_checkpoint(add: Callable[..., Any]) -> None:
@@ -199,7 +201,7 @@ def scorer_of(arguments: argparse.Namespace) -> "BleurtScorer":
     """The scorer that `add_scorer_arguments` describes."""
     from pipeline.scoring.scorer import BleurtScorer
 
-    names = ("checkpoint", "device", "max_tokens", "batch_tokens", "multi", "long", "precision", "output")
+    names = ("checkpoint", "device", "max_tokens", "batch_tokens", "multi", "long", "precision", "output", "processes")
     return BleurtScorer(**{name: getattr(arguments, name) for name in (*names, "character_references")})
 
 

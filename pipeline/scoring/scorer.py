@@ -12,6 +12,7 @@ unusual texts, `pipeline.scoring.calibration` what a score means.
 """
 
 import enum
+import functools
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy
+import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
@@ -32,6 +34,7 @@ from pipeline.metric.checkpoint import load_metric
 from pipeline.metric.prediction import BATCH_TOKENS, Replicas, check_device, precision_on, readable_tokens
 from pipeline.scoring.calibration import load_calibration
 from pipeline.scoring.chunks import Chunk, Long, Pair, Part, cut_chunks, pairs_of, prepare
+from pipeline.scoring.processes import Processes
 from pipeline.scoring.signature import NO_EDGES, Signature, activation, checkpoint_hash, package_version
 from pipeline.scoring.unusual_texts import VERSION as EDGES_VERSION
 from pipeline.scoring.unusual_texts import CharacterReferences, clean
@@ -74,8 +77,10 @@ class BleurtScorer:
     `device`: one, or several that share the work; by default BLEURT_DEVICE, or a GPU if there is one. `max_tokens`: of
     a pair, special tokens included. `batch_tokens`: of a batch, padding included. `multi`: "max" or "mean" over
     references. `long`: "cut" or "windows" (see `pipeline.scoring.chunks`). `precision`: "auto" is bf16 on GPUs that
-    compute in it, else float32. `output`: the output that is the score, if the checkpoint has several.
+    compute in it, else float32; "bf16" and "int8" are faster on CPUs that have them, and scores move a little
+    (`pipeline.metric.kernels`). `output`: the output that is the score, if the checkpoint has several.
     `character_references`: "undone" reads `&quot;` as the character that it stands for, "kept" as it is written.
+    `processes`: how many score on the CPU and share the weights (`pipeline.scoring.processes`); scores are the same.
 
     A checkpoint that cannot be used is a ModelError. A setting that this machine or checkpoint cannot meet is a
     ParamsError.
@@ -93,19 +98,25 @@ class BleurtScorer:
         precision: str = "auto",
         output: str | None = None,
         character_references: str = CharacterReferences.UNDONE,
+        processes: int = 1,
     ) -> None:
         self._settings = {
             "checkpoint": checkpoint, "device": device, "max_tokens": max_tokens, "batch_tokens": batch_tokens,
             "multi": multi, "long": long, "precision": precision, "output": output,
-            "character_references": character_references,
+            "character_references": character_references, "processes": processes,
         }  # fmt: skip
         self._multi, self._long = _choice("multi", Multi, multi), _choice("long", Long, long)
         self.character_references = _choice("character_references", CharacterReferences, character_references)
-        _check_counts(max_tokens=max_tokens, batch_tokens=batch_tokens)
+        _check_counts(max_tokens=max_tokens, batch_tokens=batch_tokens, processes=processes)
         if device is not None and not device:
             raise ParamsError("device: must name at least one.")
         devices = [runtime.device()] if device is None else [device] if isinstance(device, str) else list(device)
         self.precision = precision_on(check_device(devices[0]), precision)
+        if processes > 1 and devices != ["cpu"]:
+            raise ParamsError(f"processes: {processes} share one CPU; on {', '.join(devices)} give 1.")
+        threads = torch.get_num_threads()
+        if processes > 1:
+            torch.set_num_threads(1)  # a process that has started no threads can be forked
         self.checkpoint = locate(str(checkpoint or DEFAULT_CHECKPOINT))
         self.tokenizer = load_tokenizer(self.checkpoint)
         model = load_metric(self.checkpoint, devices[0])
@@ -114,14 +125,22 @@ class BleurtScorer:
         self.output, self._output = _output(model, output, self.checkpoint)
         self._as_given = reads_as_given(model.config)
         self.calibration = load_calibration(self.checkpoint)
-        self._replicas = Replicas(model, [check_device(name) for name in devices], self.precision)
+        self._config, self._device = model.config, devices[0]
+        self._replicas = Replicas(model, [check_device(name) for name in devices], self.precision, owned=True)
+        self._outputs = self._replicas.outputs
+        if processes > 1:
+            self._outputs = Processes(self._replicas, self._settings, processes, threads // processes).outputs
+            torch.set_num_threads(threads)
         self._checkpoint_hash = checkpoint_hash(self.checkpoint)
         self._tokenizing = threading.Lock()  # a fast tokenizer's settings are changed by every call
 
-    @property
+    @functools.cached_property
     def model(self) -> PreTrainedModel:
-        """The model, in evaluation mode, on the first device."""
-        return self._replicas.model
+        """The model with plain weights, in evaluation mode, on the first device.
+
+        If scores come from packed weights, it is loaded when it is first asked for.
+        """
+        return load_metric(self.checkpoint, self._device) if self._replicas.packed else self._replicas.model
 
     def clean(self, text: str) -> str:
         """`text` as the model reads it: cleaned (`unusual_texts`), but for an original BLEURT as it is."""
@@ -188,7 +207,7 @@ class BleurtScorer:
             long=self._long.value,
             character_references=(CharacterReferences.KEPT if self._as_given else self.character_references).value,
             edges=NO_EDGES if self._as_given else EDGES_VERSION,
-            activation=activation(self.model.config),
+            activation=activation(self._config),
         )
 
     def _prepare(self, pairs: Sequence[Pair]) -> Chunk:
@@ -196,7 +215,7 @@ class BleurtScorer:
             return prepare(pairs, self.tokenizer, self.max_tokens, self._long, self.clean)
 
     def _finish(self, chunk: Chunk, batch_size: int | None) -> Iterator[Scored]:
-        outputs = self._replicas.outputs(chunk.encoded, self.batch_tokens, chunk.rows, batch_size)
+        outputs = self._outputs(chunk.encoded, self.batch_tokens, chunk.rows, batch_size)
         rows = outputs[:, self._output]
         scores = [_weighted(rows, parts) for parts in chunk.texts]
         if not numpy.isfinite(scores).all():

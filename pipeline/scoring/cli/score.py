@@ -30,6 +30,7 @@ from pipeline.scoring.inputs import (
     segments_of,
 )
 from pipeline.scoring.output import Format, as_json, check_destinations, written
+from pipeline.scoring.start_up import lighten
 
 if TYPE_CHECKING:
     from pipeline.scoring.results import Result, Results
@@ -57,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     with segments_of(arguments) as segments:
         if arguments.to_json or (arguments.format is Format.JSON and not arguments.only_system):
             check_columns(segments)
+        lighten()
         scorer = scorer_of(arguments)
         if arguments.percentiles and scorer.calibration is None:
             raise ParamsError(f"--percentiles: the checkpoint {scorer.checkpoint} is not calibrated.")

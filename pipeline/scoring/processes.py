@@ -1,0 +1,105 @@
+"""Several processes that score on one CPU: `bleurt score --processes N`. They share the weights.
+
+The process that reads and tokenises loads the model and forks, so every process sees the same weights in memory, packed
+or not. Each computes whole batches, the batches are those of one process, and their values are put in their places, so
+that the output has the same bytes. Where there is no safe fork (macOS, Windows) each process loads the checkpoint.
+
+Each gets an equal share of torch's threads, at least one. More processes than cores only get in each other's way.
+"""
+
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import numpy
+import torch
+from numpy.typing import NDArray
+
+from pipeline.core.errors import BleurtError
+from pipeline.metric.pairs import EncodedPairs
+from pipeline.metric.prediction import Replicas, batches_of, in_place
+
+_mine: list[Replicas] = []
+"""In a process that computes: its model."""
+
+
+class Processes:
+    """`count` processes of `threads` threads that compute outputs as `replicas` would.
+
+    `settings` are those of the scorer that owns `replicas`, for processes that load it themselves. All processes start
+    here, before the caller starts threads of its own, and end with the program.
+    """
+
+    def __init__(self, replicas: Replicas, settings: Mapping[str, Any], count: int, threads: int) -> None:
+        forks = sys.platform == "linux"
+        source: Callable[[], Replicas] = _Given(replicas) if forks else _Loaded({**settings, "processes": 1})
+        context = multiprocessing.get_context("fork" if forks else "spawn")
+        self._pool = ProcessPoolExecutor(count, context, initializer=_start, initargs=(source, max(1, threads)))
+        gc.collect()
+        gc.freeze()  # a collection in a process would copy the pages that it marks
+        self._pool.submit(os.getpid).result()  # under fork, the first task starts all of them
+        gc.unfreeze()
+
+    def outputs(
+        self,
+        pairs: EncodedPairs,
+        batch_tokens: int,
+        rows: NDArray[numpy.int64] | None = None,
+        batch_pairs: int | None = None,
+    ) -> NDArray[numpy.float32]:
+        """As `Replicas.outputs`; a BleurtError if a process was killed."""
+        batches = batches_of(pairs, batch_tokens, rows, batch_pairs)
+        try:
+            found = self._pool.map(_compute, (pairs.take(numpy.asarray(batch)) for batch in batches))
+            return in_place(len(pairs), batches, ([one] for one in found))
+        except BrokenProcessPool as error:
+            raise BleurtError("A scoring process was killed, perhaps for want of memory; give fewer.") from error
+
+
+class _Given:
+    """The model of the process that forked."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def __call__(self) -> Replicas:
+        return self._replicas
+
+
+class _Loaded:
+    """The model of a scorer with `settings`, loaded where it is called."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = dict(settings)
+
+    def __call__(self) -> Replicas:
+        from pipeline.scoring.results import BleurtScorer
+
+        return BleurtScorer(**self._settings)._replicas
+
+
+def _start(source: Callable[[], Replicas], threads: int) -> None:
+    """In a new process: its threads and its model; it leaves interrupts to the first process and ends with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    torch.set_num_threads(threads)
+    _mine.append(source())
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _compute(batch: EncodedPairs) -> NDArray[numpy.float32]:
+    return _mine[0].batch_outputs(batch)
