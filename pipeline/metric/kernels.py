@@ -3,10 +3,10 @@
 `pack` replaces the linear layers of a model in place: there is no gradient, nothing to save, and the plain weights are
 freed. Training, explaining and saving therefore keep models of their own.
 
-- "float32": oneDNN's kernels, where they are faster than torch's usual ones (MKL). On AMD's AVX-512 processors they take
-  half of the time, on others MKL may win, so the first scorer on a machine measures both, in a few hundredths of a
+- "float32": oneDNN's kernels, where they are faster than torch's usual ones (MKL). On AMD's AVX-512 processors they
+  take half of the time, on others MKL may win, so the first scorer on a machine measures both, in a few hundredths of a
   second, and the answer is kept in FASTEST. Scores differ by rounding: less than 1e-5.
-- "bf16": the whole encoder in bfloat16, where the processor has instructions for it. Pooler and last layer stay in single
+- "bf16": the encoder in bfloat16, where the processor has instructions for it. Pooler and last layer stay in single
   precision, as scores would come in steps of 0.004 else.
 - "int8": weights in 8 bits with a scale for each output, activations in 8 bits with a scale for each token, measured as
   they come, so that scores do not depend on what shares a batch. All else, the attention too, is single precision.
@@ -40,9 +40,8 @@ GELU = {"gelu": "none", "gelu_pytorch_tanh": "tanh"}
 ROWS = 4096
 """Tokens of a batch that packed weights are laid out for; any other number computes as well."""
 
-LEVELS = 127
-ZERO = 128
-"""A number of 8 bits stands for -LEVELS to LEVELS times its scale; without sign, ZERO stands for 0."""
+WEIGHT_LEVELS, TOKEN_LEVELS = 127, 255
+"""A weight is one of -127 to 127 times its output's scale; a feature is its token's least one plus 0 to 255 steps."""
 
 SMALLEST = 1e-12
 
@@ -69,8 +68,10 @@ def pack(model: PreTrainedModel, precision: str) -> bool:
         return False
     if precision == "float32" and not packing_pays():
         return False
+    if precision != "float32":
+        _keep_head_exact(model)
     if precision == "bf16":
-        _to_bf16(model)
+        _to_bf16(model.base_model)
     _fuse_activations(model, precision)
     for parent in list(model.modules()):
         for name, layer in list(parent.named_children()):
@@ -83,18 +84,24 @@ def _packed(layer: torch.nn.Linear, precision: str, gelu: str | None = None) -> 
     return Int8Linear(layer, gelu) if precision == "int8" else PackedLinear(layer, gelu)
 
 
-def _to_bf16(model: PreTrainedModel) -> None:
-    """The encoder in bfloat16; what computes the score from its hidden states stays in single precision."""
-    encoder = model.base_model
-    pooler = getattr(encoder, "pooler", None)
-    if pooler is not None:
-        encoder.pooler = None
-    encoder.to(torch.bfloat16)
-    if pooler is not None:
-        encoder.pooler = pooler
+def _keep_head_exact(model: PreTrainedModel) -> None:
+    """What computes the score from the encoder's hidden states, the pooler among it, stays in single precision."""
+    inside = set(model.base_model.modules()) - set(_pooler(model.base_model))
     for layer in model.modules():
-        if type(layer) is torch.nn.Linear and layer.weight.dtype == torch.float32:
+        if type(layer) is torch.nn.Linear and layer not in inside:
             layer.__class__ = ExactLinear
+
+
+def _pooler(encoder: torch.nn.Module) -> list[torch.nn.Module]:
+    pooler = getattr(encoder, "pooler", None)
+    return [] if pooler is None else list(pooler.modules())
+
+
+def _to_bf16(encoder: torch.nn.Module) -> None:
+    pooler = _pooler(encoder)
+    for module in encoder.modules():
+        if module not in pooler:
+            module._apply(lambda tensor: tensor.bfloat16() if tensor.is_floating_point() else tensor, recurse=False)
 
 
 def _fuse_activations(model: PreTrainedModel, precision: str) -> None:
@@ -125,28 +132,31 @@ class PackedLinear(torch.nn.Module):
 class Int8Linear(torch.nn.Module):
     """A linear layer whose products are of 8 bits; inputs and outputs are float32. `gelu` as above.
 
-    Largest error of an input: half of its token's largest value / 127. Sums are exact.
+    A feature becomes low + step * q with q from 0 to 255, so an output is step * (q @ weights) + low * sum(weights).
+    The sums of products are exact, so an output depends on nothing but its own token.
     """
 
     def __init__(self, layer: torch.nn.Linear, gelu: str | None = None) -> None:
         super().__init__()
         weight = layer.weight.detach().float()
-        self._scales = weight.abs().amax(1).clamp(min=SMALLEST) / LEVELS
-        rounded = (weight / self._scales.unsqueeze(1)).round().to(torch.int8)
-        self._weights = torch.ops.onednn.qlinear_prepack(rounded, None)
+        self._scales = weight.abs().amax(1).clamp(min=SMALLEST) / WEIGHT_LEVELS
+        rounded = (weight / self._scales.unsqueeze(1)).round()
+        bias = torch.zeros(len(rounded)) if layer.bias is None else layer.bias.detach()
+        self._added = torch.stack([rounded.sum(1) * self._scales, bias])
+        self._weights = torch.ops.onednn.qlinear_prepack(rounded.to(torch.int8), None)
         self._zeros = torch.zeros(len(rounded), dtype=torch.int64)
-        self._bias = torch.zeros(len(rounded)) if layer.bias is None else layer.bias.detach().clone()
         self._gelu = gelu
 
     def forward(self, given: torch.Tensor) -> torch.Tensor:
         """Outputs (..., outputs) of features (..., features)."""
         rows = given.reshape(-1, given.shape[-1])
-        sizes = torch.linalg.vector_norm(rows, float("inf"), dim=1, keepdim=True).clamp_(min=SMALLEST)
-        levels = (rows * (LEVELS / sizes)).add_(ZERO + 0.5).to(torch.uint8)  # what is after the point is dropped
+        low = rows.amin(1, keepdim=True)
+        step = (rows.amax(1, keepdim=True) - low).clamp_(min=SMALLEST) / TOKEN_LEVELS
+        levels = (rows - low).div_(step).add_(0.5).to(torch.uint8)  # what is after the point is dropped
         sums = torch.ops.onednn.qlinear_pointwise(
-            levels, 1.0, ZERO, self._weights, self._scales, self._zeros, None, 1.0, 0, torch.float32, "none", [], ""
+            levels, 1.0, 0, self._weights, self._scales, self._zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
-        outputs: torch.Tensor = sums.mul_(sizes / LEVELS).add_(self._bias)
+        outputs: torch.Tensor = sums.mul_(step).addmm_(torch.cat([low, torch.ones_like(low)], 1), self._added)
         if self._gelu is not None:
             outputs = torch.nn.functional.gelu(outputs, approximate=self._gelu)
         return outputs.view(*given.shape[:-1], -1)

@@ -62,7 +62,7 @@ def precision_on(device: str, wanted: str) -> str:
     if wanted not in PRECISIONS:
         raise ParamsError(f"precision: must be one of {', '.join(PRECISIONS)}, not {wanted!r}.")
     if wanted == "int8" and not (device.startswith("cpu") and kernels.has_int8()):
-        raise ParamsError(f"precision: int8 needs a CPU with VNNI or AMX, which {device!r} is not; take float32 or bf16.")
+        raise ParamsError(f"precision: int8 needs a CPU with VNNI or AMX; on {device!r} take float32 or bf16.")
     if wanted != "auto":
         return wanted
     able = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)

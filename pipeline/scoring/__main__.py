@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # as the input, whatever the terminal's language
         parsed = _parsed(given)
+        parsed.own_process = arguments is None
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _terminated)
         code = int(parsed.run(parsed))
@@ -115,7 +116,7 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, help="print the version")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from pipeline.scoring.signature import package_version
+        from pipeline.scoring.version import package_version
 
         print(f"bleurt {package_version()}")
         other = importlib.util.find_spec("bleurt")

@@ -136,7 +136,8 @@ def checkpoint_signature(folder: Path, max_tokens: int, character_references: st
     """A signature like that of `bleurt score`, for texts as the pipeline reads them; each aspect has its own output."""
     from pipeline.core import runtime
     from pipeline.core.models import load_config
-    from pipeline.scoring.signature import NO_EDGES, Signature, activation, checkpoint_hash, package_version
+    from pipeline.scoring.signature import NO_EDGES, Signature, activation, checkpoint_hash
+    from pipeline.scoring.version import package_version
 
     config = load_config(folder)
     outputs = "+".join(str(name) for name in config.id2label.values())

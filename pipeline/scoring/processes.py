@@ -13,16 +13,18 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
+from functools import partial
+from pathlib import Path
 
 import numpy
 import torch
 from numpy.typing import NDArray
 
 from pipeline.core.errors import BleurtError
+from pipeline.metric.checkpoint import load_metric
 from pipeline.metric.pairs import EncodedPairs
 from pipeline.metric.prediction import Replicas, batches_of, in_place
 
@@ -31,15 +33,14 @@ _mine: list[Replicas] = []
 
 
 class Processes:
-    """`count` processes of `threads` threads that compute outputs as `replicas` would.
+    """`count` processes of `threads` threads that compute outputs as `replicas`, of the checkpoint in `folder`, would.
 
-    `settings` are those of the scorer that owns `replicas`, for processes that load it themselves. All processes start
-    here, before the caller starts threads of its own, and end with the program.
+    All start here, before the caller starts threads of its own, and end with the program.
     """
 
-    def __init__(self, replicas: Replicas, settings: Mapping[str, Any], count: int, threads: int) -> None:
+    def __init__(self, replicas: Replicas, folder: Path, count: int, threads: int) -> None:
         forks = sys.platform == "linux"
-        source: Callable[[], Replicas] = _Given(replicas) if forks else _Loaded({**settings, "processes": 1})
+        source: Callable[[], Replicas] = (lambda: replicas) if forks else partial(_loaded, folder, replicas.precision)
         context = multiprocessing.get_context("fork" if forks else "spawn")
         self._pool = ProcessPoolExecutor(count, context, initializer=_start, initargs=(source, max(1, threads)))
         gc.collect()
@@ -63,26 +64,8 @@ class Processes:
             raise BleurtError("A scoring process was killed, perhaps for want of memory; give fewer.") from error
 
 
-class _Given:
-    """The model of the process that forked."""
-
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
-
-    def __call__(self) -> Replicas:
-        return self._replicas
-
-
-class _Loaded:
-    """The model of a scorer with `settings`, loaded where it is called."""
-
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = dict(settings)
-
-    def __call__(self) -> Replicas:
-        from pipeline.scoring.results import BleurtScorer
-
-        return BleurtScorer(**self._settings)._replicas
+def _loaded(folder: Path, precision: str) -> Replicas:
+    return Replicas(load_metric(folder, "cpu"), ["cpu"], precision, owned=True)
 
 
 def _start(source: Callable[[], Replicas], threads: int) -> None:

@@ -35,9 +35,10 @@ from pipeline.metric.prediction import BATCH_TOKENS, Replicas, check_device, pre
 from pipeline.scoring.calibration import load_calibration
 from pipeline.scoring.chunks import Chunk, Long, Pair, Part, cut_chunks, pairs_of, prepare
 from pipeline.scoring.processes import Processes
-from pipeline.scoring.signature import NO_EDGES, Signature, activation, checkpoint_hash, package_version
+from pipeline.scoring.signature import NO_EDGES, Signature, activation, checkpoint_hash
 from pipeline.scoring.unusual_texts import VERSION as EDGES_VERSION
 from pipeline.scoring.unusual_texts import CharacterReferences, clean
+from pipeline.scoring.version import package_version
 
 DEFAULT_CHECKPOINT = "bundled:metric"
 
@@ -129,7 +130,7 @@ class BleurtScorer:
         self._replicas = Replicas(model, [check_device(name) for name in devices], self.precision, owned=True)
         self._outputs = self._replicas.outputs
         if processes > 1:
-            self._outputs = Processes(self._replicas, self._settings, processes, threads // processes).outputs
+            self._outputs = Processes(self._replicas, self.checkpoint, processes, threads // processes).outputs
             torch.set_num_threads(threads)
         self._checkpoint_hash = checkpoint_hash(self.checkpoint)
         self._tokenizing = threading.Lock()  # a fast tokenizer's settings are changed by every call

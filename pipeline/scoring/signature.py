@@ -4,14 +4,11 @@ Batch size, number of threads and order are not in it, as they change a score by
 """
 
 import hashlib
-import importlib.metadata
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.core.packages import DELTAS, WEIGHTS
-
-PACKAGE = "bleurt-pipeline"
 
 SCORING_FILES = (
     "config.json", "model*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "*.model",
@@ -85,11 +82,3 @@ def activation(config: Any) -> str:
     return str(
         encoder.get("hidden_act") or getattr(config, "hidden_act", None) or getattr(config, "activation", "other")
     )
-
-
-def package_version() -> str:
-    """Version of the installed package; "uninstalled" if it runs from its source without installation."""
-    try:
-        return importlib.metadata.version(PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
-        return "uninstalled"

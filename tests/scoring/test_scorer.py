@@ -26,7 +26,7 @@ Texts = list[str]
 def rows_computed(scorer: BleurtScorer, call: Callable[[], object]) -> int:
     """How many rows the model reads during `call`."""
     seen: list[int] = []
-    hook = scorer.model.register_forward_pre_hook(
+    hook = scorer._replicas.model.register_forward_pre_hook(
         lambda module, args, kwargs: seen.append(len(kwargs["input_ids"])), with_kwargs=True
     )
     call()
@@ -72,7 +72,7 @@ def test_each_distinct_pair_is_computed_once(scorer: BleurtScorer, references: T
 
 def test_batch_size_bounds_the_rows_of_a_batch(scorer: BleurtScorer, references: Texts, candidates: Texts) -> None:
     sizes: list[int] = []
-    hook = scorer.model.register_forward_pre_hook(
+    hook = scorer._replicas.model.register_forward_pre_hook(
         lambda module, args, kwargs: sizes.append(len(kwargs["input_ids"])), with_kwargs=True
     )
     scorer.score(references, candidates, batch_size=2)

@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     with segments_of(arguments) as segments:
         if arguments.to_json or (arguments.format is Format.JSON and not arguments.only_system):
             check_columns(segments)
-        lighten()
+        if getattr(arguments, "own_process", False):
+            lighten()
         scorer = scorer_of(arguments)
         if arguments.percentiles and scorer.calibration is None:
             raise ParamsError(f"--percentiles: the checkpoint {scorer.checkpoint} is not calibrated.")
