@@ -126,7 +126,7 @@ class BleurtScorer:
         self.output, self._output = _output(model, output, self.checkpoint)
         self._as_given = reads_as_given(model.config)
         self.calibration = load_calibration(self.checkpoint)
-        self._config, self._device = model.config, devices[0]
+        self._config, self.device = model.config, devices[0]
         self._replicas = Replicas(model, [check_device(name) for name in devices], self.precision, owned=True)
         self._outputs = self._replicas.outputs
         if processes > 1:
@@ -141,7 +141,7 @@ class BleurtScorer:
 
         If scores come from packed weights, it is loaded when it is first asked for.
         """
-        return load_metric(self.checkpoint, self._device) if self._replicas.packed else self._replicas.model
+        return load_metric(self.checkpoint, self.device) if self._replicas.packed else self._replicas.model
 
     def clean(self, text: str) -> str:
         """`text` as the model reads it: cleaned (`unusual_texts`), but for an original BLEURT as it is."""

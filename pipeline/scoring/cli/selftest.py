@@ -203,7 +203,7 @@ def _on_the_cpu(scorer: "BleurtScorer", pairs: Sequence[tuple[str, str]], found:
     """The same on the CPU, if the device is another one."""
     from pipeline.scoring.scorer import BleurtScorer
 
-    device = scorer.model.device.type
+    device = scorer.device.split(":")[0]
     if device == "cpu":
         return []
     other = BleurtScorer(scorer.checkpoint, device="cpu", max_tokens=scorer.max_tokens, precision="float32")
