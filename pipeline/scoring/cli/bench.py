@@ -8,8 +8,10 @@ machine falls on all of them; medians are shown. Pairs are distinct, so nothing 
 - Padding to 512 and to 128 tokens in batches of 16, as the original does. Every pair costs the same there, so a part
   of the pairs stands for all.
 - transformers' text-classification pipeline with batches of 32, on all pairs in their own order.
+- Our scorer with torch's plain linear layers, and with each --precision that this processor has: times, and how far the
+  scores move on the same pairs (mean, largest, Kendall with the ratings).
 - The share of the machine's matrix-product rate: the model's operations a second on all tokens except padding, over
-  the rate of torch.matmul on the shapes that the encoder multiplies.
+  the rate of torch's fastest kernel (torch.matmul, or oneDNN on packed weights) on the shapes that the encoder has.
 - Start-up: a process that scores one pair with `bleurt score`, minus one that imports torch.
 - Memory: the largest resident set of `bleurt score` on files of 10,000 and of --memory_pairs pairs.
 - A training step over a bare forward and backward pass, if --ratings is a folder that collect wrote: fine-tuning as
@@ -73,40 +75,47 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure and print."""
     if not arguments.ratings.exists():
         raise ParamsError(f"--ratings: there is no {arguments.ratings}; name a file of ratings or a collected folder.")
-    pairs = pairs_of(arguments.ratings)[: arguments.pairs]
+    rated = dict(list(pairs_of(arguments.ratings).items())[: arguments.pairs])
     checkpoint, threads = arguments.checkpoint or "bundled:metric", arguments.threads
     training = {}
     if arguments.steps > 0 and any(arguments.ratings.glob("part-*.parquet")):
         training["training"] = bench_training(arguments.params, arguments.ratings, arguments.steps, threads)
-    found = bench(checkpoint, pairs, threads, arguments.rounds, arguments.memory_pairs) | training
+    found = bench(checkpoint, rated, threads, arguments.rounds, arguments.memory_pairs) | training
     print(json.dumps(found, indent=1) if arguments.json else render(found))
     return 0
 
 
-def pairs_of(ratings: Path) -> list[tuple[str, str]]:
-    """The distinct (reference, candidate) pairs of the test rows that collect wrote, or of a file of ratings."""
+def pairs_of(ratings: Path) -> dict[tuple[str, str], float]:
+    """The distinct (reference, candidate) pairs of the test rows that collect wrote, or of a file of ratings.
+
+    Each has the last of its ratings.
+    """
     from pipeline.scoring.ratings import read_benchmark
     from pipeline.scoring.unusual_texts import CharacterReferences
 
     rows = read_benchmark(ratings, None, "test", CharacterReferences.UNDONE)
-    return list(dict.fromkeys((row["reference"], row["candidate"]) for row in rows))
+    return {(row["reference"], row["candidate"]): row["score"] for row in rows}
 
 
 def bench(
-    checkpoint: str, pairs: Sequence[tuple[str, str]], threads: int, rounds: int, memory_pairs: int
+    checkpoint: str, rated: dict[tuple[str, str], float], threads: int, rounds: int, memory_pairs: int
 ) -> dict[str, Any]:
     """All measurements of scoring; times are medians in seconds."""
     import torch
 
     from pipeline.scoring.costs import pair_operations, sizes_of
+    from pipeline.scoring.options import moved, option_ways
     from pipeline.scoring.scorer import BleurtScorer
 
     torch.set_num_threads(threads)
+    pairs = list(rated)
     scorer = BleurtScorer(checkpoint, device="cpu", precision="float32")
     sizes = sizes_of(scorer.model.config)
     first = pairs[:PIPELINE_BATCH]
     scorer.score([pair[0] for pair in first], [pair[1] for pair in first])  # the first batch is slower
-    times, rates = _interleaved(ways(scorer, pairs), sizes, rounds)
+    options = option_ways(checkpoint, pairs)
+    changes = moved({name: score() for name, (_, score) in options.items()}, list(rated.values()))
+    times, rates = _interleaved({**ways(scorer, pairs), **options}, sizes, rounds)
     ours = times["ours"]
     operations = sum(pair_operations(length, sizes) for length in _lengths(scorer, pairs))
     starts = [(_seconds_of(["-c", "import torch"], threads), _first_score(checkpoint, threads)) for _ in range(rounds)]
@@ -116,6 +125,7 @@ def bench(
         "rounds": rounds,
         "pairs_a_second": 1 / ours,
         "times_faster": {name: spent / ours for name, spent in times.items() if name != "ours"},
+        "moved": {name: str(change) for name, change in changes.items() if name in times},
         "matrix_product_rate": rates,
         "share_of_matrix_product_rate": operations / len(pairs) / ours / rates,
         "import_torch_seconds": statistics.median(start[0] for start in starts),
@@ -270,7 +280,8 @@ def render(found: dict[str, Any]) -> str:
         f"{found['machine']}: {found['matrix_product_rate'] / 1e9:,.0f} billion operations a second in matrix products",
         f"ours: {found['pairs_a_second']:,.0f} pairs a second",
     ]
-    lines += [f"ours is {ratio:.1f} times as fast as {name}" for name, ratio in found["times_faster"].items()]
+    lines += [f"ours is {ratio:.2f} times as fast as {name}" for name, ratio in found["times_faster"].items()]
+    lines += [f"{name}: {change}" for name, change in found["moved"].items()]
     lines += [
         f"ours computes at {found['share_of_matrix_product_rate']:.0%} of that rate, padding not counted",
         f"start-up to the first score: {found['start_up_over_torch_seconds']:.1f} s over importing torch "
