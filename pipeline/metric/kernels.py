@@ -17,13 +17,14 @@ compiler is needed.
 
 import contextlib
 import json
+import platform
 import time
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
 from pipeline.core.packages import store
-from pipeline.core.runtime import record
 from pipeline.core.shards import replacing
 from pipeline.metric.checkpoint import ExactLinear
 
@@ -108,11 +109,19 @@ def _fuse_activations(model: PreTrainedModel, precision: str) -> None:
     """The first layer of each feed-forward block computes its GELU, where the block is like BERT's."""
     form = GELU.get(getattr(model.base_model.config, "hidden_act", ""))
     for block in model.modules():
-        if form is not None and hasattr(block, "intermediate_act_fn") and type(block.dense) is torch.nn.Linear:
-            block.dense, block.intermediate_act_fn = _packed(block.dense, precision, form), torch.nn.Identity()
+        dense = getattr(block, "dense", None)
+        if form is not None and hasattr(block, "intermediate_act_fn") and type(dense) is torch.nn.Linear:
+            block.dense, block.intermediate_act_fn = _packed(dense, precision, form), torch.nn.Identity()
 
 
-class PackedLinear(torch.nn.Module):
+class _Packed(torch.nn.Module):
+    """A layer that never changes, so copies of a model share it."""
+
+    def __deepcopy__(self, memo: Any) -> "_Packed":
+        return self
+
+
+class PackedLinear(_Packed):
     """A linear layer through oneDNN, in its weights' precision; with `gelu` ("none" or "tanh") GELU of the outputs."""
 
     def __init__(self, layer: torch.nn.Linear, gelu: str | None = None) -> None:
@@ -129,7 +138,7 @@ class PackedLinear(torch.nn.Module):
         return computed
 
 
-class Int8Linear(torch.nn.Module):
+class Int8Linear(_Packed):
     """A linear layer whose products are of 8 bits; inputs and outputs are float32. `gelu` as above.
 
     A feature becomes low + step * q with q from 0 to 255, so an output is step * (q @ weights) + low * sum(weights).
@@ -167,7 +176,7 @@ def packing_pays() -> bool:
 
     Measured once for each processor and version of torch; the answer is kept, so that a machine does not waver.
     """
-    file, machine = store().parent / FASTEST, f"{record()['processor']}, torch {torch.__version__}"
+    file, machine = store().parent / FASTEST, _machine()
     known: dict[str, str] = {}
     with contextlib.suppress(OSError, ValueError):
         known = dict(json.loads(file.read_text(encoding="utf-8")))
@@ -178,6 +187,13 @@ def packing_pays() -> bool:
             with replacing(file) as temporary:
                 temporary.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     return known[machine] == "onednn"
+
+
+def _machine() -> str:
+    """This processor, its sets of instructions and torch's version."""
+    found = torch.cpu.get_capabilities()
+    sets = [name for name in ("avx2", "avx512_f", "avx512_bf16", "amx_bf16") if found.get(name)]
+    return ", ".join([str(found.get("cpu_name") or platform.machine()), *sets, f"torch {torch.__version__}"])
 
 
 def _measured() -> str:

@@ -33,6 +33,7 @@ def lighten() -> None:
     import torch
 
     sys.modules[COMPILER], sys.modules[COMPILER_PART] = _StandIn(COMPILER), _StandIn(COMPILER_PART)
+    sys.modules[COMPILER].__path__ = [f"{torch.__path__[0]}/_dynamo"]
     with (
         _replaced(torch.distributed, "is_available", lambda: False),
         _replaced(torch.compiler, "disable", _marked),
@@ -70,8 +71,6 @@ def _marked(given: Any = None, *_: Any, **__: Any) -> Any:
 
 class _StandIn(ModuleType):
     """A module that is imported when something is asked of it that is no decorator."""
-
-    __path__: list[str] = []  # noqa: RUF012, a package, so that its parts are looked for in sys.modules
 
     def __getattr__(self, name: str) -> Any:
         if name in DECORATORS:

@@ -16,13 +16,13 @@ try:
     __main__.main()
 except SystemExit:
     pass
-print("imported:", *(name for name in sys.argv[0:0] + WATCHED if name in sys.modules), file=sys.stderr)
+print("imported:", *(name for name in WATCHED if name in sys.modules), file=sys.stderr)
 """
 
 
 def imported(watched: list[str], *arguments: str) -> tuple[str, list[str]]:
     """Standard output of `bleurt`, and which of the `watched` modules its process imported."""
-    child = CHILD.replace("sys.argv[0:0] + WATCHED", repr(watched))
+    child = CHILD.replace("WATCHED", repr(watched))
     done = subprocess.run([sys.executable, "-c", child, *arguments], capture_output=True, text=True, check=True)
     return done.stdout, done.stderr.rpartition("imported:")[2].split()
 
