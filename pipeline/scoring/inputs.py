@@ -153,13 +153,8 @@ def add_scorer_arguments(parser: argparse.ArgumentParser) -> None:
     add("--precision", choices=["auto", "float32", "bf16", "int8"], default="auto",
         help="auto (default): bf16 on GPUs that compute in it, else float32; bf16 and int8 are faster on CPUs with the "
         "instructions, and scores move a little")  # fmt: skip
-    add(
-        "--processes",
-        type=at_least_one,
-        default=1,
-        metavar="N",
-        help="processes that share the CPU's cores (default 1)",
-    )
+    add("--processes", type=at_least_one, default=1, metavar="N",
+        help="processes that share the CPU and the weights (default 1)")  # fmt: skip
 
 
 def add_checkpoint(add: Callable[..., Any]) -> None:
