@@ -32,11 +32,11 @@ class Signature:
     """How scores were made; `str()` gives one line, `as_dict()` all of it.
 
     `checkpoint`: SHA-256 of the files that scores depend on. `output`: name of the checkpoint's output that is the
-    score. `version`: of this package. `precision`: "float32", "bf16" or "int8". `references`: "max" or "mean" over several.
-    `long`: what happens to pairs of more than `max_tokens` tokens, "cut" or "windows". `character_references`: `&quot;`
-    and the like are "undone" or "kept". `edges`: version of the policy for unusual texts, or "none". `activation`: of
-    the layers; GELU has an exact form ("gelu") and the original BLEURT's ("gelu_pytorch_tanh"), and their scores differ
-    in the third digit.
+    score. `version`: of this package. `precision`: "float32", "bf16" or "int8". `references`: "max" or "mean" over
+    several. `long`: what happens to pairs of more than `max_tokens` tokens, "cut" or "windows". `character_references`:
+    `&quot;` and the like are "undone" or "kept". `edges`: version of the policy for unusual texts, or "none".
+    `activation`: of the layers; GELU has an exact form ("gelu") and the original BLEURT's ("gelu_pytorch_tanh"), and
+    their scores differ in the third digit.
     """
 
     checkpoint: str
