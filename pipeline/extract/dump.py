@@ -20,7 +20,8 @@ from pathlib import Path
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.extract.blocks import Part, document
-from pipeline.files.fetch import fetched, is_url
+from pipeline.files.download import is_url
+from pipeline.files.fetch import fetched
 
 _DUMP_NAME = re.compile(r".+\.xml(-[\w.-]+?)?(\.bz2)?")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
