@@ -1,19 +1,21 @@
-"""Models of a hub (`owner/name`, `owner/name@revision`): what the hub says of them, and their files, whole, in its cache.
+"""Models of a hub (`owner/name`, `owner/name@revision`): what the hub says of them, and their files in its cache.
 
-huggingface_hub fetches; HF_ENDPOINT names another hub, HF_TOKEN who asks, HF_HOME where the cache lies. What it leaves open is
-done here. Failures that may pass are tried again: a busy hub, a cut connection, silence. Weights are held against the SHA-256
-that the hub states, because a mirror may send other bytes of the same length. Whatever else is wrong is one sentence.
+huggingface_hub fetches; HF_ENDPOINT names another hub, HF_TOKEN who asks, HF_HOME where the cache lies. What it leaves
+open is done here. Failures that may pass are tried again: a busy hub, a cut connection, silence. Weights are held
+against the SHA-256 that the hub states, because a mirror may send other bytes of the same length. Whatever else is
+wrong is one sentence.
 """
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx2
-from huggingface_hub import HfApi, snapshot_download
+from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
 from huggingface_hub.errors import (
     EntryNotFoundError,
     GatedRepoError,
@@ -44,6 +46,9 @@ PASSING = (408, 429, 500, 502, 503, 504)
 FAILURES = (OSError, ValueError, RuntimeError, httpx2.HTTPError, XetDownloadError)
 """What huggingface_hub raises; a HfHubHTTPError is an OSError, and so is a file that it lacks."""
 
+GATED = "the hub gives it only to those who accepted its terms"
+LOGIN = "accept them on its page, then log in with `hf auth login` or set HF_TOKEN"
+
 T = TypeVar("T")
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -51,13 +56,13 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ADVICE = "give a folder, or run where the hub can be reached"
 
 
-class _Damaged(Exception):
+class _DamagedError(Exception):
     """A file came with other bytes than the hub states."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What the hub says of a model: the commit of its revision, and the size in bytes of each file that would be fetched."""
+    """What the hub says of a model: the commit of its revision, and the size in bytes of each file to be fetched."""
 
     commit: str
     sizes: dict[str, int]
@@ -95,17 +100,38 @@ def fetched(name: str) -> Path:
     return folder
 
 
-def listing(name: str) -> Listing:
-    """What the hub says of the model `name`; nothing is fetched. A ModelError if it cannot be had."""
+def is_off() -> bool:
+    """Whether HF_HUB_OFFLINE forbids to ask the hub; its cache is read all the same."""
+    return bool(constants.HF_HUB_OFFLINE)
+
+
+def listing(name: str, kind: str = "model") -> Listing:
+    """What the hub says of the model (or "dataset") `name`; nothing is fetched. A ModelError if it cannot be had.
+
+    All files of a data set count, but of a model only those that would be fetched.
+    """
     repository, _, revision = name.partition("@")
-    info = _asked(name, lambda: HfApi().model_info(repository, revision=revision or None, files_metadata=True))
-    files = {file.rfilename: int(file.size or 0) for file in info.siblings or []}
-    wanted = {file: size for file, size in files.items() if "/" not in file and any(map(Path(file).match, WANTED))}
-    return Listing(str(info.sha), wanted)
+
+    def ask() -> Any:
+        return HfApi().repo_info(repository, revision=revision or None, repo_type=kind, files_metadata=True)
+
+    info = _asked(name, ask)
+    sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or []}
+    if kind == "model":
+        sizes = {one: size for one, size in sizes.items() if "/" not in one and any(map(Path(one).match, WANTED))}
+    return Listing(str(info.sha), sizes)
+
+
+def config(name: str, found: Listing) -> dict[str, Any]:
+    """The config.json of the model `name`, which is fetched; ModelErrors as `listing`."""
+    repository = name.partition("@")[0]
+    file = _asked(name, lambda: hf_hub_download(repository, "config.json", revision=found.commit))
+    values: dict[str, Any] = json.loads(Path(file).read_text(encoding="utf-8"))
+    return values
 
 
 def parameters(name: str, found: Listing) -> int:
-    """Number of parameters by the headers of the weights of `name`, whose first bytes are read; ModelErrors as `listing`.
+    """Number of parameters by the headers of the weights of `name`; only these are read. ModelErrors as `listing`.
 
     This meets what only the files themselves tell: a gate, and a file that is no safetensors.
     """
@@ -142,7 +168,7 @@ def patiently(attempt: Callable[[], T]) -> T:
 def _asked(name: str, attempt: Callable[[], T]) -> T:
     try:
         return patiently(attempt)
-    except (*FAILURES, SafetensorsParsingError, _Damaged) as error:
+    except (*FAILURES, SafetensorsParsingError, _DamagedError) as error:
         raise ModelError(f"{name}: {_sentence(error)}.") from error
 
 
@@ -151,7 +177,7 @@ def _may_pass(error: BaseException) -> bool:
     for one in _causes(error):
         if isinstance(one, HfHubHTTPError):
             return one.response.status_code in PASSING
-        if isinstance(one, httpx2.TransportError | _Damaged | XetDownloadError):
+        if isinstance(one, httpx2.TransportError | _DamagedError | XetDownloadError):
             return True
     return isinstance(error, OSError) and "Consistency check failed" in str(error)
 
@@ -167,15 +193,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _sentence(error: BaseException) -> str:
     """What is wrong, and what to do, without the name of the model and the full stop."""
     if isinstance(error, GatedRepoError):
-        return (
-            f"the hub gives it only to those who accepted its terms (HTTP {error.response.status_code}); accept them on its "
-            "page, then log in with `hf auth login` or set HF_TOKEN"
-        )
+        return f"{GATED} (HTTP {error.response.status_code}); {LOGIN}"
     if isinstance(error, RevisionNotFoundError):
         return "the hub has the model, but no such revision"
     if isinstance(error, RepositoryNotFoundError):
         return "neither a local folder nor a model of the hub that it shows without (another) login"
-    if isinstance(error, _Damaged):
+    if isinstance(error, _DamagedError):
         return f"{error}; nothing of it is kept"
     return f"neither a local folder nor to be had from the hub ({_short(error)}); {_ADVICE}"
 
@@ -183,6 +206,8 @@ def _sentence(error: BaseException) -> str:
 def _short(error: BaseException) -> str:
     """The kind of the first cause, with its HTTP status or its text."""
     cause = list(_causes(error))[-1]
+    if isinstance(cause, _DamagedError):
+        return "a file came with other bytes than the hub states"
     if isinstance(cause, OfflineModeIsEnabled):
         return "HF_HUB_OFFLINE switches it off"
     status = getattr(getattr(cause, "response", None), "status_code", None)
@@ -194,7 +219,7 @@ def _short(error: BaseException) -> str:
 
 
 def _check_sums(folder: Path) -> None:
-    """_Damaged if a file has another SHA-256 than the cache calls it, and the file is removed.
+    """_DamagedError if a file has another SHA-256 than the cache calls it, and the file is removed.
 
     The cache names a large file by the SHA-256 that the hub states; a small one by git's number.
     """
@@ -203,4 +228,4 @@ def _check_sums(folder: Path) -> None:
         if _SHA256.fullmatch(blob.name) and (found := sha256_of(blob)) != blob.name:
             blob.unlink()
             file.unlink()
-            raise _Damaged(f"{file.name} came with SHA-256 {found}, but the hub states {blob.name}")
+            raise _DamagedError(f"{file.name} came with SHA-256 {found}, but the hub states {blob.name}")

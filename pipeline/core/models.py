@@ -49,11 +49,22 @@ def locate(name: str) -> Path:
         return packaged(rest)
     if Path(name).is_dir():
         return _complete(_with_weights(Path(name)))
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+    if not on_hub(name):
         raise ModelError(f"{name}: no such model folder.")
     from pipeline.core import hub  # its libraries cost time that the other names need not pay
 
     return hub.fetched(name)
+
+
+def on_hub(name: str) -> bool:
+    """Whether `name` can only be a hub's.
+
+    >>> on_hub("owner/name"), on_hub("bundled:metric"), on_hub("./folder")
+    (True, False, False)
+    """
+    if name.startswith(("bundled:", "package:")) or Path(name).is_dir():
+        return False
+    return not name.startswith((".", "/", "~")) and name.partition("@")[0].count("/") <= 1
 
 
 def _bundled(name: str, revision: str) -> Path:

@@ -1,11 +1,11 @@
 """Downloads: a file behind a URL becomes a local file, whole or not at all.
 
-A download goes to `.work/downloads`. What the network does to everybody (a busy server, a cut connection, silence) is tried
-again after a pause, and only the rest is asked for (HTTP Range); so does the next run, after a kill. A file gets its name
-when it is whole and its SHA-256 is right.
+A download goes to `.work/downloads`. What the network does to everybody (a busy server, a cut connection, silence) is
+tried again after a pause, and only the rest is asked for (HTTP Range); so it is by the next run, after a kill. A file
+gets its name when it is whole and its SHA-256 is right.
 
-BLEURT_MIRROR names a mirror: `https://host/path` is then read from `BLEURT_MIRROR/host/path`, as `wget --recursive` stores it.
-It is the address of a server, or a folder.
+BLEURT_MIRROR names a mirror: `https://host/path` is then read from `BLEURT_MIRROR/host/path`, as `wget --recursive`
+stores it. It is the address of a server, or a folder.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ _BROKEN = (OSError, ValueError, http.client.HTTPException)
 _BY_HAND = "fetch it by hand and give the file's path instead"
 
 
-class _Interrupted(Exception):
+class _InterruptedError(Exception):
     """An attempt that failed in a way that may pass; `wait` is what the server asks for, in seconds."""
 
     def __init__(self, error: InputError, wait: float = 0.0) -> None:
@@ -77,8 +77,8 @@ def address(url: str) -> str:
 def downloaded(url: str, sha256: str | None) -> Path:
     """The file behind `url`, downloaded once. A download whose sum is wrong is removed, which is an InputError.
 
-    So is a file that cannot be had; a disk that cannot be written to is a StorageError. Without `sha256`, the sum of the
-    download is printed, so that it can be pinned.
+    So is a file that cannot be had; a disk that cannot be written to is a StorageError. Without `sha256`, the sum of
+    the download is printed, so that it can be pinned.
     """
     asked = address(url)
     if not is_url(asked):
@@ -147,7 +147,7 @@ def _patiently(attempt: Callable[[], T], reached: Callable[[], int] = lambda: 0)
     while True:
         try:
             return attempt()
-        except _Interrupted as problem:
+        except _InterruptedError as problem:
             if reached() > most:
                 failures, most = 0, reached()
             if failures == len(WAIT_SECONDS):
@@ -162,7 +162,7 @@ def _download(url: str, part: Path, *, has_sum: bool) -> None:
 
 
 def _continue(url: str, part: Path, has_sum: bool) -> None:
-    """One attempt. It continues the last one only if a checksum or the server can tell whether both parts belong together."""
+    """One attempt; it continues the last one only if a checksum or the server tells whether both parts go together."""
     note = part.with_name(f"{part.name}.version")
     version = note.read_text(encoding="utf-8") if note.exists() else ""
     have = part.stat().st_size if part.exists() and (has_sum or version) else 0
@@ -192,7 +192,7 @@ def _ask(url: str, have: int, version: str) -> _Answer | None:
             return None
         problem = InputError(f"could not be downloaded ({_reason(error)}); {_BY_HAND}", file=url)
         if status in PASSING or (status is None and not isinstance(error, ValueError)):
-            raise _Interrupted(problem, _retry_after(error)) from error
+            raise _InterruptedError(problem, _retry_after(error)) from error
         raise problem from error
     start = have if stream.status == http.HTTPStatus.PARTIAL_CONTENT else 0  # some servers cannot continue
     total = stream.headers.get("Content-Range", "").rpartition("/")[2]
@@ -210,7 +210,7 @@ def _retry_after(error: Exception) -> float:
 
 
 def _chunks(answer: _Answer, url: str) -> Iterator[bytes]:
-    """The bytes of `answer`, with a progress bar; _Interrupted if they end before the file does."""
+    """The bytes of `answer`, with a progress bar; _InterruptedError if they end before the file does."""
     done, reason = answer.start, ""
     name = url.rsplit("/", 1)[-1]
     with answer.stream, tqdm(total=answer.size, initial=done, unit="B", unit_scale=True, desc=name) as bar:
@@ -226,7 +226,7 @@ def _chunks(answer: _Answer, url: str) -> Iterator[bytes]:
             bar.update(len(chunk))
     if reason or done < (answer.size or 0):
         of = "" if answer.size is None else f" of {answer.size}"
-        raise _Interrupted(InputError(f"cut off after {done}{of} bytes{reason}; run again to continue", file=url))
+        raise _InterruptedError(InputError(f"cut off after {done}{of} bytes{reason}; run again to continue", file=url))
 
 
 def _reason(error: Exception) -> str:

@@ -1,8 +1,8 @@
 """Brings files here: folders, files, archives and URLs (`pipeline.files.download`) become local paths.
 
-An archive is unpacked into `.work/archives/<SHA-256 of the archive>`, first under a temporary name, so that a killed run
-never leaves a part of it. Archives are not trusted: no member may lie outside the folder, link to a place outside it, or
-be a device.
+An archive is unpacked into `.work/archives/<SHA-256 of the archive>`, first under a temporary name, so that a killed
+run never leaves a part of it. Archives are not trusted: no member may lie outside the folder, link to a place outside
+it, or be a device.
 """
 
 import os

@@ -65,10 +65,11 @@ class Fault:
 class Hub:
     """What is served, what goes wrong, and what was asked for, as "METHOD PATH RANGE"."""
 
-    address: str = ""
     models: dict[str, Repository] = field(default_factory=dict)
     datasets: dict[str, Repository] = field(default_factory=dict)
     web: dict[str, bytes] = field(default_factory=dict)
+    address: str = ""
+    storage: str = ""  # another host, as the hub's large files lie elsewhere
     faults: list[Fault] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -205,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._file(content, headers)
         sha256 = hashlib.sha256(content).hexdigest()
         linked = {"X-Linked-Etag": f'"{sha256}"', "X-Linked-Size": str(len(content))}
-        return self._send(302, b"", {**headers, **linked, "Location": f"{self.hub.address}/large/{sha256}"})
+        return self._send(302, b"", {**headers, **linked, "Location": f"{self.hub.storage}/large/{sha256}"})
 
     def _file(self, content: bytes, headers: dict[str, str]) -> None:
         found = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
@@ -258,6 +259,7 @@ def serving(hub: Hub) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         running.daemon_threads = True
         hub.address = f"http://127.0.0.1:{running.server_address[1]}"
+        hub.storage = hub.address.replace("127.0.0.1", "localhost")
         threading.Thread(target=running.serve_forever, daemon=True).start()
         yield hub.address
         running.shutdown()

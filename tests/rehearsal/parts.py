@@ -81,7 +81,7 @@ def old_bert(seed: int, layers: int = 2, *, lowercase: bool = True, both_heads: 
 
 
 def classifier(seed: int) -> Files:
-    """A RoBERTa trained on MNLI, as Meta's is stored: labels in its own order, and weights that the classifier lacks."""
+    """A RoBERTa for MNLI, as Meta's is stored: labels in its own order, and tensors that the classifier lacks."""
     tokenizer = ByteLevelBPETokenizer()
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     tokenizer.train_from_iterator(ENGLISH, vocab_size=400, special_tokens=special, show_progress=False)

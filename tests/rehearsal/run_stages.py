@@ -2,8 +2,8 @@
 
     python run_stages.py [STAGE ...]
 
-The libraries are imported once and each stage starts from there (fork), because they take longer to load than the stages
-of a rehearsal to run. Commands and their order are DVC's reading of dvc.yaml.
+The libraries are imported once and each stage starts from there (fork), because they take longer to load than the
+stages of a rehearsal to run. Commands and their order are DVC's reading of dvc.yaml.
 """
 
 import importlib

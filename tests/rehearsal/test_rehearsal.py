@@ -1,11 +1,10 @@
 """The profile `paper`, from the hub and the web to the report, with nothing changed but sizes and the environment.
 
-The real models and archives are stood in for by small ones in the same layouts (`rehearsal.parts`), the hub and the web by
-a server on this machine. On the way the server is busy, cuts connections and sends damaged weights.
+The real models and archives are stood in for by small ones in the same layouts (`rehearsal.parts`), the hub and the web
+by a server on this machine. On the way the server is busy, cuts connections and sends damaged weights.
 """
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -13,15 +12,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet
 import pytest
 from dvc.repo import Repo
 from dvc.utils.hydra import apply_overrides
-from rehearsal import parts
 from rehearsal.hub_server import Fault, Hub, serving
 
 ROOT = Path(__file__).resolve().parents[2]
-ARTICLES = 300
 DUMP = "/dumps.wikimedia.org/enwiki/latest/enwiki-latest-pages-articles.xml.bz2"
 PIVOTS = {f"{way}.{end}": f"Helsinki-NLP/opus-mt-{pair}@refs/pr/7" for way, end, pair in (
     ("fr", "to", "en-fr"), ("fr", "back", "fr-en"), ("de", "to", "en-de"), ("de", "back", "de-en"))}  # fmt: skip
@@ -52,8 +48,8 @@ def sizes(dump: bytes) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def hub() -> Iterator[Hub]:
-    found = Hub(models=parts.models(), datasets={"owner/ratings": parts.ratings_table()}, web=parts.web(ARTICLES))
+def hub(stand_ins: Hub) -> Iterator[Hub]:
+    found = Hub(stand_ins.models, stand_ins.datasets, stand_ins.web)
     with serving(found):
         yield found
 
