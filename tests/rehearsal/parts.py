@@ -210,7 +210,7 @@ def daseg(year: int) -> bytes:
         rows = [(z, *_worse(z, f"{year} {z}")) for z in _references(year, pair)]
         stem = f"DAseg-wmt-newstest{year}/DAseg.newstest{year}"
         columns = {
-            "source": [f"Quelle {i}" for i in range(SEGMENTS)],
+            "source": [f"Quelle {year} {pair} {i}" for i in range(SEGMENTS)],
             "reference": [z for z, _, _ in rows],
             "mt-system": [candidate for _, candidate, _ in rows],
             "human": [str((rating - 60) / 25) for _, _, rating in rows],
@@ -227,7 +227,8 @@ def _texts(year: int, folder: str) -> tuple[dict[str, str], dict[tuple[str, str,
         source, target = pair.split("-")
         references = _references(year, pair)
         stem = f"newstest{year}-{source}{target}"
-        files[f"{folder}/sources/{stem}-src.{source}"] = "".join(f"Quelle {i}\n" for i in range(SEGMENTS))
+        sources = "".join(f"Quelle {year} {pair} {i}\n" for i in range(SEGMENTS))
+        files[f"{folder}/sources/{stem}-src.{source}"] = sources
         files[f"{folder}/references/{stem}-ref.{target}"] = "\n".join(references) + "\n"
         for system in SYSTEMS:
             rows = [_worse(z, f"{year} {pair} {system} {i}") for i, z in enumerate(references)]

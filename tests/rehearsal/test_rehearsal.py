@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 from dvc.utils.hydra import apply_overrides
+from rehearsal import parts
 from rehearsal.hub_server import Fault, Hub, serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,6 +90,42 @@ def project(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_report_is_there(project: Path) -> None:
-    print((project / "log.txt").read_text())
+def test_the_report_compares_metrics_on_every_test(project: Path) -> None:
     assert "bleurt/all" in (project / "reports/report.html").read_text(encoding="utf-8")
+    agreement = pyarrow.parquet.read_table(project / "data/evaluate/agreement").to_pylist()
+    compared = {(row["corpus"], row["metric"]) for row in agreement}
+    metrics = ("bleurt/all", "bleurt/none", "sentbleu", "bertscore", "yisi2")
+    years = ("wmt17", "wmt18", "wmt19")
+    assert {(year, metric) for year in years for metric in metrics} <= compared
+    assert {("webnlg17", "bleurt/all"), ("webnlg17", "bertscore")} <= compared
+
+
+def test_every_corpus_is_read_whole(project: Path) -> None:
+    counts = json.loads((project / "data/collect/counts.json").read_text(encoding="utf-8"))["by_corpus"]
+    assert {name: one["rows_in"] for name, one in counts.items()} == {
+        **dict.fromkeys(("wmt15", "wmt16"), 2 * parts.SEGMENTS),
+        **dict.fromkeys(("wmt17", "wmt18", "wmt19"), 2 * 3 * parts.SEGMENTS),
+        "webnlg17": 3 * 3 * parts.SEGMENTS,
+    }
+    assert all(one["dropped"] == {} for one in counts.values())
+
+
+def test_bertscore_is_that_of_bert_large_at_its_tuned_layer(project: Path) -> None:
+    method = (project / "data/evaluate/method.json").read_text(encoding="utf-8")
+    assert "google-bert/bert-large-uncased, layer 18" in method
+    labels = pyarrow.parquet.read_table(project / "data/label/bertscore")
+    assert len(labels) == json.loads((project / "data/perturb/counts.json").read_text(encoding="utf-8"))["rows_out"]
+
+
+def test_what_was_cut_was_continued_and_what_was_damaged_is_not_kept(project: Path, hub: Hub) -> None:
+    assert [fault for fault in hub.faults if fault.times] == []
+    assert [line.split()[2] for line in hub.asked if DUMP in line] == ["bytes=0-", "bytes=4000-", "bytes=8000-"]
+    left = [file for file in project.rglob("*") if file.suffix in (".part", ".incomplete", ".version", ".tmp")]
+    assert left == []
+
+
+def test_only_what_is_read_was_asked_for(hub: Hub, project: Path) -> None:
+    assert hub.times_asked(r"\.bin|\.h5|\.ot|mlpackage|README") == 0
+    assert {line for line in hub.unknown if not line.startswith("GET /api/agent")} == set()
+    files = [line for line in hub.asked if line.startswith("GET /large/")]
+    assert len(files) - len(set(files)) == 2  # the damaged one, and the one that was cut
