@@ -223,7 +223,7 @@ def _check_sums(folder: Path) -> None:
 
     The cache names a large file by the SHA-256 that the hub states; a small one by git's number.
     """
-    for file in folder.iterdir():
+    for file in folder.glob("*"):  # a repository of which nothing is wanted has no folder
         blob = file.resolve()
         if _SHA256.fullmatch(blob.name) and (found := sha256_of(blob)) != blob.name:
             blob.unlink()

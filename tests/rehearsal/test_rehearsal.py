@@ -5,6 +5,7 @@ by a server on this machine. On the way the server is busy, cuts connections and
 """
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 from dvc.repo import Repo
 from dvc.utils.hydra import apply_overrides
