@@ -64,7 +64,7 @@ def test_a_profile_that_is_filled_in_is_found_whole_and_hardly_anything_is_fetch
     encoder = next(
         line for line in table.splitlines() if line.split()[:2] == ["found", "google-bert/bert-base-uncased"]
     )
-    assert encoder.endswith("perturb.mask_fill.model, pretrain.encoder, evaluate.yisi1")
+    assert encoder.endswith("perturb.mask_fill.model, pretrain.encoder, evaluate.yisi1.model")
     assert "collect.webnlg17" in table and "collect.wmt19" in table
     commit = hub.models["google-bert/bert-base-uncased"].commit("main")
     assert f"may move; pin it as google-bert/bert-base-uncased@{commit}" in table

