@@ -116,8 +116,8 @@ def inside(value: Any, key: str, kind: str = "model", hint: Any = None) -> Itera
         hints = typing.get_type_hints(type(value), include_extras=True)
         if getattr(value, "endpoint", None) is not None:  # a judge that runs elsewhere
             return
-        if "path" in hints:
-            yield Need(key, value.path, "file", getattr(value, "sha256", None))  # type: ignore[attr-defined]
+        if (place := getattr(value, "path", None)) is not None:
+            yield Need(key, place, "file", getattr(value, "sha256", None))
         kind = "translator" if {"to", "back"} == set(hints) else kind
         for name in hints:
             if name.endswith("vectors") and getattr(value, name) is not None:
