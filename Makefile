@@ -9,7 +9,7 @@ export DVC_NO_ANALYTICS := 1
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: repro plan test check base format bench lock models queue-clean clean
+.PHONY: repro plan test check base format bench lock models preflight gammas queue-clean clean
 
 repro: $(ENV)  ## run the whole pipeline with the profile in params.yaml, then print the headline table
 	dvc repro
@@ -38,6 +38,18 @@ bench: $(ENV)  ## speed of scoring and training as ratios; pairs from RATINGS, e
 
 models: $(ENV)  ## train the bundled models again from data/real (see models/bundled/README.md); resumes after a kill
 	cd models/bundled && dvc repro
+
+preflight: $(ENV)  ## look for every model, file and address of the profile before a stage needs it; exit 1 if one lacks
+	bleurt preflight
+
+GAMMAS ?= 0.1 1 10
+gammas: $(ENV)  ## queue a grid of gammas in the paper's three groups (section 4.3); WITH adds settings: WITH='-S profile=local'
+	for one in $(GAMMAS); do for two in $(GAMMAS); do for three in $(GAMMAS); do \
+	  dvc exp run --queue $(WITH) -S 'variants=[all]' \
+	    -S pretrain.weights.bleu=$$one -S pretrain.weights.rouge=$$one -S pretrain.weights.bertscore=$$one \
+	    -S pretrain.weights.backtranslation=$$two \
+	    -S pretrain.weights.entailment=$$three -S pretrain.weights.flag=$$three || exit 1; \
+	done; done; done
 
 lock: ## write requirements.lock from pyproject.toml's ranges in a fresh environment
 	rm -rf .lock-env && $(PYTHON) -m venv .lock-env

@@ -71,6 +71,7 @@ def write_params(file: Path) -> None:
     tiny["perturb"]["mask_fill"] |= {"beam_width": 2}
     tiny["models"] = {
         "encoder": "bundled:encoder",
+        "matcher": "bundled:encoder",
         "mask_filler": "bundled:mask-filler",
         "entailment": "bundled:entailment",
         "pivots": {

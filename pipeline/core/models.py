@@ -6,7 +6,8 @@ A model is named
   package:NAME     a model that comes through pip (`pipeline.core.packages`), verified by checksum
   ./folder         a local folder (anything that exists as a folder), also one as the original BLEURT releases it
                    (`pipeline.core.originals`)
-  owner/name       a name on a hub, fetched once; owner/name@revision fixes a branch, a tag or a commit
+  owner/name       a name on a hub (`pipeline.core.hub`), fetched once; owner/name@revision names a branch, a tag or a
+                   commit; only a commit never moves
 
 Models load quietly, from safetensors only, without running code, whole or not at all: a weight that the folder lacks
 would be drawn at random without a word; here it is a ModelError, and so is everything else that makes a folder
@@ -48,9 +49,22 @@ def locate(name: str) -> Path:
         return packaged(rest)
     if Path(name).is_dir():
         return _complete(_with_weights(Path(name)))
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+    if not on_hub(name):
         raise ModelError(f"{name}: no such model folder.")
-    return _from_hub(name)
+    from pipeline.core import hub  # its libraries cost time that the other names need not pay
+
+    return hub.fetched(name)
+
+
+def on_hub(name: str) -> bool:
+    """Whether `name` can only be a hub's.
+
+    >>> on_hub("owner/name"), on_hub("bundled:metric"), on_hub("./folder")
+    (True, False, False)
+    """
+    if name.startswith(("bundled:", "package:")) or Path(name).is_dir():
+        return False
+    return not name.startswith((".", "/", "~")) and name.partition("@")[0].count("/") <= 1
 
 
 def _bundled(name: str, revision: str) -> Path:
@@ -79,21 +93,6 @@ def _with_weights(folder: Path) -> Path:
     elif not any(folder.glob("*.safetensors")):
         raise ModelError(f"{folder}: holds no *.safetensors file; other weight formats are not loaded.")
     return folder
-
-
-def _from_hub(name: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    repository, _, revision = name.partition("@")
-    patterns = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm"]
-    try:
-        return _with_weights(Path(snapshot_download(repository, revision=revision or None, allow_patterns=patterns)))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise ModelError(
-            f"{name}: neither a local folder nor to be had from the hub ({type(error).__name__}); "
-            "give a folder, or run where the hub can be reached."
-        ) from error
 
 
 OFFSET_POSITIONS = (

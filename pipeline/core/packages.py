@@ -63,10 +63,15 @@ def weights_sum(folder: Path) -> str:
     """
     deltas = folder / DELTAS
     try:
-        with (deltas if deltas.exists() else folder / WEIGHTS).open("rb") as weights:
-            return hashlib.file_digest(weights, "sha256").hexdigest()
+        return sha256_of(deltas if deltas.exists() else folder / WEIGHTS)
     except FileNotFoundError:
         raise ModelError(f"{folder}: holds no {WEIGHTS}; other weight formats are not loaded.") from None
+
+
+def sha256_of(file: Path) -> str:
+    """SHA-256 of the bytes of `file`, in hexadecimal digits."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _inside(name: str) -> Path:

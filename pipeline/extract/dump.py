@@ -20,7 +20,8 @@ from pathlib import Path
 
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.extract.blocks import Part, document
-from pipeline.files.fetch import fetched, is_url
+from pipeline.files.download import is_url
+from pipeline.files.fetch import fetched
 
 _DUMP_NAME = re.compile(r".+\.xml(-[\w.-]+?)?(\.bz2)?")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
@@ -39,8 +40,7 @@ def dump_files(source: str, sha256: str | None) -> list[Path]:
     A missing file, a folder without dumps, a wrong sum and a failed download are InputErrors.
     """
     if is_url(source):
-        if sha256 is None or not _SHA256.fullmatch(sha256):
-            raise ParamsError(f"extract.sha256: a URL needs its SHA-256 in 64 hexadecimal digits, not {sha256!r}.")
+        check_sum_of_url(sha256)
         return [fetched(source, sha256)]
     path = _in_gensim(source.removeprefix("gensim:")) if source.startswith("gensim:") else Path(source)
     if not path.is_dir():
@@ -51,6 +51,12 @@ def dump_files(source: str, sha256: str | None) -> list[Path]:
     if not files:
         raise InputError("no *.xml or *.xml.bz2 in this folder", file=path)
     return files
+
+
+def check_sum_of_url(sha256: str | None) -> None:
+    """A ParamsError if `sha256` is none, which a source that is a URL needs."""
+    if sha256 is None or not _SHA256.fullmatch(sha256):
+        raise ParamsError(f"extract.sha256: a URL needs its SHA-256 in 64 hexadecimal digits, not {sha256!r}.")
 
 
 def _in_gensim(name: str) -> Path:

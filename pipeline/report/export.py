@@ -20,7 +20,8 @@ P_VALUES = ("p_value", "p_value_holm")
 def metrics(found: Gathered, marks: Sequence[Benchmark]) -> dict[str, Any]:
     """Nested numbers: agreement.<corpus>.<aspect>.<metric>.<statistic> in [-1, 1], gains with p-values, rows.
 
-    A statistic that is undefined is None (null).
+    validation.<variant> is the best validation value of fine-tuning, by which settings are chosen. A statistic that is
+    undefined is None (null).
     """
     agreement: dict[str, Any] = {}
     gain: dict[str, Any] = {}
@@ -44,6 +45,11 @@ def metrics(found: Gathered, marks: Sequence[Benchmark]) -> dict[str, Any]:
     return {
         "agreement": agreement,
         "gain_of_pretraining": gain,
+        "validation": {
+            run.variant: _number(run.facts["best_validation"])
+            for run in found.trainings
+            if run.stage == "finetune" and run.facts.get("best_validation") is not None
+        },
         "rows": {count.stage: count.rows_out for count in found.counts},
     }
 

@@ -56,11 +56,11 @@ def test_a_package_that_is_not_installed_is_named() -> None:
 def test_a_revision_behind_a_hub_name_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = []
 
-    def download(name: str, revision: str | None, allow_patterns: list[str]) -> str:
+    def download(name: str, revision: str | None, allow_patterns: list[str], ignore_patterns: list[str]) -> str:
         asked.append((name, revision))
         return str(tmp_path)
 
     (tmp_path / "model.safetensors").write_bytes(b"")
-    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
-    assert locate("owner/name@v1.0") == locate("owner/name") == tmp_path
-    assert asked == [("owner/name", "v1.0"), ("owner/name", None)]
+    monkeypatch.setattr("pipeline.core.hub.snapshot_download", download)
+    assert locate("owner/name@refs/pr/7") == locate("owner/name") == tmp_path
+    assert asked == [("owner/name", "refs/pr/7"), ("owner/name", None)]

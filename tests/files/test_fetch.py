@@ -17,7 +17,7 @@ import pytest
 
 from pipeline.core import work
 from pipeline.core.errors import InputError, StorageError
-from pipeline.files import fetch
+from pipeline.files import download
 from pipeline.files.fetch import fetched, local
 
 
@@ -114,11 +114,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     most: int
     tag: str
     resets: bool
+    failures: list[tuple[int, dict[str, str]]]  # status and headers of the next answers
 
     def do_GET(self) -> None:
         body = self.files.get(self.path)
         start = int(re.findall(r"\d+", self.headers["Range"])[0])
         self.ranges.append(self.headers["Range"])
+        if self.failures:
+            status, headers = self.failures.pop(0)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            return self.end_headers()
         if body is None:
             return self.send_error(404)
         if self.path.startswith("/whole") or self.headers.get("If-Range", self.tag) != self.tag:
@@ -148,6 +155,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URL of a server on this machine that has BODY at /d.xml and at /whole.xml."""
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(download, "WAIT_SECONDS", ())
+    monkeypatch.delenv("BLEURT_MIRROR", raising=False)
+    _Handler.failures = []
     _Handler.files = {"/d.xml": BODY, "/whole.xml": BODY}
     _Handler.ranges, _Handler.most, _Handler.tag, _Handler.resets = [], len(BODY), "", False
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as running:
@@ -267,6 +277,89 @@ def test_a_full_disk_is_one_sentence(server: str, monkeypatch: pytest.MonkeyPatc
         yield BODY[:1000]
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(fetch, "_chunks", fails)
+    monkeypatch.setattr(download, "_chunks", fails)
     with pytest.raises(StorageError, match=r"d\.xml\.part: could not be written, No space left on device\.$"):
         local(f"{server}/d.xml", SHA256)
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Pauses are of no time; the list fills with how long they were to be."""
+    found: list[float] = []
+    monkeypatch.setattr(download, "WAIT_SECONDS", (1.0, 2.0))
+    monkeypatch.setattr("time.sleep", found.append)
+    return found
+
+
+def test_a_busy_server_is_asked_again_as_it_wishes(server: str, waits: list[float]) -> None:
+    _Handler.failures = [(503, {}), (429, {"Retry-After": "7"})]
+    assert local(f"{server}/d.xml", SHA256).read_bytes() == BODY
+    assert waits == [1.0, 7.0]
+    assert _Handler.ranges == 3 * ["bytes=0-"]
+
+
+def test_a_busy_server_is_not_asked_for_ever(server: str, waits: list[float]) -> None:
+    _Handler.failures = 9 * [(503, {"Retry-After": "86400"})]
+    with pytest.raises(InputError, match=r"/d\.xml: could not be downloaded \(HTTP Error 503: .+\); fetch it by hand"):
+        local(f"{server}/d.xml", SHA256)
+    assert waits == 2 * [download.LONGEST_WAIT_SECONDS]
+    assert downloads() == []
+
+
+def test_a_file_that_is_not_there_is_asked_for_once(server: str, waits: list[float]) -> None:
+    with pytest.raises(InputError, match="HTTP Error 404"):
+        local(f"{server}/b.tgz", SHA256)
+    assert (waits, _Handler.ranges) == ([], ["bytes=0-"])
+
+
+def test_a_cut_connection_goes_on_as_long_as_bytes_come(server: str, waits: list[float]) -> None:
+    _Handler.most = 20_000
+    file = local(f"{server}/d.xml", SHA256)
+    assert file.read_bytes() == BODY
+    assert _Handler.ranges == [f"bytes={start}-" for start in range(0, len(BODY), 20_000)]
+    assert waits == 5 * [1.0]
+    assert downloads() == [file]
+
+
+def test_a_cut_connection_that_begins_anew_each_time_ends(server: str, waits: list[float]) -> None:
+    """Without a sum and a version nobody knows whether the parts go together."""
+    _Handler.most = 20_000
+    with pytest.raises(InputError, match=r"cut off after 20000 of 102400 bytes; run again to continue\.$"):
+        local(f"{server}/d.xml", None)
+    assert _Handler.ranges == 3 * ["bytes=0-"]
+
+
+def test_silence_is_a_failure_that_may_pass(server: str, waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, silent = download.urllib.request.urlopen, [TimeoutError("timed out")]
+
+    def opened(*arguments: object, timeout: float) -> object:
+        assert timeout == download.TIMEOUT_SECONDS
+        if silent:
+            raise silent.pop()
+        return ask(*arguments, timeout=timeout)
+
+    monkeypatch.setattr("urllib.request.urlopen", opened)
+    assert local(f"{server}/d.xml", SHA256).read_bytes() == BODY
+    assert waits == [1.0]
+
+
+def test_a_mirror_stands_for_every_host(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _Handler.files = {"/data.example.org/a/d.xml": BODY}
+    monkeypatch.setenv("BLEURT_MIRROR", f"{server}/")
+    assert local("https://data.example.org/a/d.xml", SHA256).read_bytes() == BODY
+    assert download.remote("https://data.example.org/a/d.xml").size == len(BODY)
+    with pytest.raises(InputError, match=rf"^{server}/data\.example\.org/b\.xml: could not be downloaded"):
+        local("https://data.example.org/b.xml", SHA256)
+
+
+def test_a_folder_may_be_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data.example.org").mkdir()
+    file = tar_of(tmp_path / "data.example.org" / "a.tgz", member("text.txt"))
+    monkeypatch.setenv("BLEURT_MIRROR", str(tmp_path))
+    url, found = "https://data.example.org/a.tgz", hashlib.sha256(file.read_bytes()).hexdigest()
+    assert fetched(url, found) == file
+    assert (local(url, None) / "text.txt").read_bytes() == b"hello\n"
+    with pytest.raises(InputError, match=r"a\.tgz: has SHA-256 .+, expected 00"):
+        local(url, "0" * 64)
+    with pytest.raises(InputError, match=r"^https://data\.example\.org/b\.tgz: is not in the mirror BLEURT_MIRROR: "):
+        local("https://data.example.org/b.tgz", None)

@@ -151,7 +151,8 @@ def test_metrics_hold_agreement_gain_and_rows(full: Path) -> None:
     assert gain == pytest.approx(values["bleurt/all"]["kendall"] - values["bleurt/none"]["kendall"], abs=2e-6)
     training = {f"{name} {variant}": 37 for name in ("pretrain", "finetune") for variant in ("all", "none")}
     assert found["rows"] == {"extract": 5, "perturb": 4, **training, "grade": 8, "evaluate": 24}
-    assert set(found) == {"agreement", "gain_of_pretraining", "rows"}
+    assert found["validation"] == {"all": 0.4, "none": 0.4}
+    assert set(found) == {"agreement", "gain_of_pretraining", "validation", "rows"}
 
 
 CELL = dict(zip(AGREEMENT.names, ("own", "adequacy", "ter", AVERAGE, "kendall", 0.5, 0.4, 0.6, 9), strict=True))
@@ -244,7 +245,7 @@ def test_with_nothing_at_all_there_is_still_a_report(tmp_path: Path) -> None:
     assert page.count("Nothing was evaluated.") == 1
     assert "No training run was found." in page
     found = json.loads((tmp_path / "reports" / "metrics.json").read_text())
-    assert found == {"agreement": {}, "gain_of_pretraining": {}, "rows": {}}
+    assert found == {"agreement": {}, "gain_of_pretraining": {}, "validation": {}, "rows": {}}
     assert not (tmp_path / "reports" / "plots" / "signals").exists()
     assert read_csv(tmp_path / "reports" / "plots" / "calibration.csv") == []
 

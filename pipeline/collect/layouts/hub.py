@@ -110,14 +110,22 @@ def _from_hub(path: str) -> list[tuple[str, Rows]]:
     import datasets
     from datasets.packaged_modules.csv.csv import CsvConfig
 
+    from pipeline.core import hub
+
     name, _, revision = path.partition("@")
-    try:
+
+    def fetch() -> "datasets.DatasetDict":
         builder = datasets.load_dataset_builder(name, revision=revision or None)
         options = CSV if isinstance(builder.config, CsvConfig) else {}
-        found = datasets.load_dataset(name, revision=revision or None, **options)
+        return datasets.load_dataset(name, revision=revision or None, **options)
+
+    try:
+        found = hub.patiently(fetch)
     except datasets.exceptions.DatasetNotFoundError as error:
+        if "is a gated dataset" in str(error):
+            raise InputError(f"{hub.GATED}; {hub.LOGIN}", file=path) from error
         raise InputError("is neither a local path nor a data set or revision of the hub", file=path) from error
-    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+    except (*hub.FAILURES, datasets.exceptions.DatasetsError) as error:
         raise InputError(
             f"neither a local path nor available from the hub ({type(error).__name__}); give a CSV or Parquet copy of "
             "the data set, or run where the hub can be reached",
