@@ -5,15 +5,18 @@ it finds. On an AMD EPYC of the fifth generation (Zen 5) oneDNN computes twice a
 fourth (Zen 4) 5 to 15% more. On Intel's processors both are made by the same company, and MKL stays unless oneDNN is
 clearly quicker in a measurement. Sums are taken in another order, so the last digits of float32 differ.
 
-`packed` prepares a model for inference: weights are laid out for oneDNN once. `linear_layers` is for training, where
-the weights change: forward and backward go through oneDNN, which lays them out at every call.
+`packed` prepares a model for inference: weights are laid out for oneDNN once (`pipeline.metric.kernels` packs the
+metric). `linear_layers` is for training, where the weights change: forward and backward go through oneDNN, which lays
+them out at every call.
 
 BLEURT_KERNELS  "onednn" or "mkl": the library, instead of the choice made here
 """
 
 import contextlib
 import functools
+import json
 import os
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +26,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from pipeline.core.errors import ParamsError
+from pipeline.core.packages import store
+from pipeline.core.shards import replacing
 
 LIBRARIES = ("mkl", "onednn")
 
@@ -31,6 +36,14 @@ CPU_TOKENS = 1024
 
 One core of a Zen 4, MiniLM, CPU time of BERTScore on 200 pairs: 1.64 s with 1,024 tokens, 2.15 with 4,096, 2.6 with
 8,192."""
+
+FASTEST = "kernels.json"
+"""Processor and version of torch -> one of LIBRARIES; in the folder that also keeps joined models."""
+
+MEASURED = (256, 384, 1536)
+"""Tokens, features and outputs of the layer that is measured."""
+
+ROUNDS = 6
 
 CLEARLY = 1.25
 """oneDNN must be so many times as fast as MKL to be chosen on a processor that is not AMD's.
@@ -42,7 +55,7 @@ def library() -> str:
     """ "onednn" or "mkl": what computes linear layers in float32 on this machine's CPU.
 
     BLEURT_KERNELS names it; anything else there is a ParamsError. Else AMD's processors get oneDNN, and others what
-    wins a measurement of a few hundredths of a second, made once in a process.
+    won a measurement of a few hundredths of a second, which is made once and kept in FASTEST.
     """
     wanted = os.environ.get("BLEURT_KERNELS", "")
     if not wanted:
@@ -54,24 +67,54 @@ def library() -> str:
 
 @functools.cache
 def _quicker() -> str:
+    """AMD's processors get oneDNN; others what won a measurement, made once for each processor and version of torch."""
     if not (torch._C._has_mkldnn and torch._C.has_mkl):
         return "mkl"  # torch's own choice
     if _vendor() == "AuthenticAMD":
         return "onednn"
-    rows, weight = torch.zeros(256, 384), torch.zeros(1536, 384)
-    ways: dict[str, Callable[[], Any]] = {
-        "mkl": lambda: torch.nn.functional.linear(rows, weight),
-        "onednn": lambda: _product(rows, weight),
-    }
-    with torch.inference_mode():
-        spent = {name: min(_seconds(way) for _ in range(6)) for name, way in ways.items()}
+    file, machine = store().parent / FASTEST, _machine()
+    known: dict[str, str] = {}
+    with contextlib.suppress(OSError, ValueError):
+        known = dict(json.loads(file.read_text(encoding="utf-8")))
+    if known.get(machine) not in LIBRARIES:
+        known[machine] = _measured()
+        with contextlib.suppress(OSError):  # measured again next time
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(file) as temporary:
+                temporary.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    return known[machine]
+
+
+def _machine() -> str:
+    """This processor, its sets of instructions and torch's version."""
+    found = torch.cpu.get_capabilities()
+    sets = [name for name in ("avx2", "avx512_f", "avx512_bf16", "amx_bf16") if found.get(name)]
+    return ", ".join([str(found.get("cpu_name") or platform.machine()), *sets, f"torch {torch.__version__}"])
+
+
+def _measured() -> str:
+    """What computes a layer in the least time of one thread, whatever else the machine does."""
+    tokens, features, outputs = MEASURED
+    given = torch.linspace(-1, 1, tokens * features).view(tokens, features)
+    layer = torch.nn.Linear(features, outputs)
+    ways: dict[str, torch.nn.Module] = {"mkl": layer, "onednn": PackedLinear(layer, torch.float32)}
+    spent = dict.fromkeys(ways, float("inf"))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.inference_mode():
+            for _ in range(ROUNDS):
+                for name, way in ways.items():
+                    spent[name] = min(spent[name], _seconds(lambda way=way: way(given)))
+    finally:
+        torch.set_num_threads(threads)
     return "onednn" if spent["mkl"] > CLEARLY * spent["onednn"] else "mkl"
 
 
 def _seconds(way: Callable[[], Any]) -> float:
-    started = time.perf_counter()
+    started = time.thread_time()
     way()
-    return time.perf_counter() - started
+    return time.thread_time() - started
 
 
 def _vendor() -> str:
@@ -82,25 +125,29 @@ def _vendor() -> str:
         return ""
 
 
-def _product(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """`rows` (…, I) times the transpose of `weight` (O, I), plus `bias` (O,), by oneDNN: (…, O)."""
-    found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+def _product(
+    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, gelu: str | None = None
+) -> torch.Tensor:
+    """`rows` (…, I) times the transpose of `weight` (O, I), plus `bias` (O,), by oneDNN: (…, O); or GELU of that."""
+    name, form = ("none", "") if gelu is None else ("gelu", gelu)
+    found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, name, [], form)
     return found
 
 
 class PackedLinear(torch.nn.Module):
     """A linear layer for inference only, in `dtype`; on a CPU its weight lies as oneDNN likes to read it.
 
-    bf16 rounds weights and inputs to bf16, adds up in float32 and rounds the outputs; float32 rounds nothing. Other
-    devices, and processors for which oneDNN has no bf16, compute the same through torch's own linear layer.
+    With `gelu`, "none" or "tanh", the same kernel computes this form of GELU of the outputs. bf16 rounds weights and
+    inputs to bf16, adds up in float32 and rounds the outputs; float32 rounds nothing. Other devices, and processors for
+    which oneDNN has no bf16, compute the same through torch's own linear layer.
     """
 
     weight: torch.Tensor
     bias: torch.Tensor | None
 
-    def __init__(self, layer: torch.nn.Linear, dtype: torch.dtype) -> None:
+    def __init__(self, layer: torch.nn.Linear, dtype: torch.dtype, gelu: str | None = None) -> None:
         super().__init__()
-        self.dtype = dtype
+        self.dtype, self.gelu = dtype, gelu
         weight, bias = layer.weight.detach().to(dtype), None if layer.bias is None else layer.bias.detach().to(dtype)
         self.laid_out = weight.device.type == "cpu" and (
             dtype is torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
@@ -112,8 +159,14 @@ class PackedLinear(torch.nn.Module):
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """(…, inputs) -> (…, outputs), in the layer's `dtype`."""
-        multiply = _product if self.laid_out else torch.nn.functional.linear
-        return multiply(rows.to(self.dtype), self.weight, self.bias)
+        if self.laid_out:
+            return _product(rows.to(self.dtype), self.weight, self.bias, self.gelu)
+        outputs = torch.nn.functional.linear(rows.to(self.dtype), self.weight, self.bias)
+        return outputs if self.gelu is None else torch.nn.functional.gelu(outputs, approximate=self.gelu)
+
+    def __deepcopy__(self, memo: Any) -> "PackedLinear":
+        """The layer itself: it never changes, so copies of a model share it."""
+        return self
 
 
 def packed(model: Any, precision: str = "float32") -> Any:

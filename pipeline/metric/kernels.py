@@ -3,9 +3,8 @@
 `pack` replaces the linear layers of a model in place: there is no gradient, nothing to save, and the plain weights are
 freed. Training, explaining and saving therefore keep models of their own.
 
-- "float32": oneDNN's kernels, where they are faster than torch's usual ones (MKL). On AMD's AVX-512 processors they
-  take half of the time, on others MKL may win, so the first scorer on a machine measures both, in a few hundredths of a
-  second, and the answer is kept in FASTEST. Scores differ by rounding: less than 1e-5.
+- "float32": oneDNN's kernels, where they are faster than torch's usual ones (`pipeline.core.kernels.library`). Scores
+  differ by rounding: less than 1e-5.
 - "bf16": the encoder in bfloat16, where the processor has instructions for it. Pooler and last layer stay in single
   precision, as scores would come in steps of 0.004 else.
 - "int8": weights in 8 bits with a scale for each output, activations in 8 bits with a scale for each token, measured as
@@ -15,31 +14,16 @@ GELU is computed by the same kernel as the layer before it. The kernels are thos
 compiler is needed.
 """
 
-import contextlib
-import json
-import platform
-import time
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
-from pipeline.core.packages import store
-from pipeline.core.shards import replacing
+from pipeline.core.kernels import PackedLinear, library
 from pipeline.metric.checkpoint import ExactLinear
 
-FASTEST = "kernels.json"
-"""Processor and version of torch -> "onednn" or "torch"; in the folder that also keeps joined models."""
-
-MEASURED = (256, 768, 768)
-"""Tokens, features and outputs of the product that is measured."""
-
-ROUNDS = 5
 GELU = {"gelu": "none", "gelu_pytorch_tanh": "tanh"}
 """transformers' name of a form of GELU -> oneDNN's and torch's."""
-
-ROWS = 4096
-"""Tokens of a batch that packed weights are laid out for; any other number computes as well."""
 
 WEIGHT_LEVELS, TOKEN_LEVELS = 127, 255
 """A weight is one of -127 to 127 times its output's scale; a feature is its token's least one plus 0 to 255 steps."""
@@ -67,7 +51,7 @@ def pack(model: PreTrainedModel, precision: str) -> bool:
     """
     if not torch.backends.mkldnn.is_available() or (precision == "bf16" and not has_bf16()):
         return False
-    if precision == "float32" and not packing_pays():
+    if precision == "float32" and library() != "onednn":
         return False
     if precision != "float32":
         _keep_head_exact(model)
@@ -82,7 +66,7 @@ def pack(model: PreTrainedModel, precision: str) -> bool:
 
 
 def _packed(layer: torch.nn.Linear, precision: str, gelu: str | None = None) -> torch.nn.Module:
-    return Int8Linear(layer, gelu) if precision == "int8" else PackedLinear(layer, gelu)
+    return Int8Linear(layer, gelu) if precision == "int8" else PackedLinear(layer, layer.weight.dtype, gelu)
 
 
 def _keep_head_exact(model: PreTrainedModel) -> None:
@@ -114,31 +98,7 @@ def _fuse_activations(model: PreTrainedModel, precision: str) -> None:
             block.dense, block.intermediate_act_fn = _packed(dense, precision, form), torch.nn.Identity()
 
 
-class _Packed(torch.nn.Module):
-    """A layer that never changes, so copies of a model share it."""
-
-    def __deepcopy__(self, memo: Any) -> "_Packed":
-        return self
-
-
-class PackedLinear(_Packed):
-    """A linear layer through oneDNN, in its weights' precision; with `gelu` ("none" or "tanh") GELU of the outputs."""
-
-    def __init__(self, layer: torch.nn.Linear, gelu: str | None = None) -> None:
-        super().__init__()
-        with torch.inference_mode():
-            self._weights = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), ROWS)
-            self._bias = None if layer.bias is None else layer.bias.detach().clone()
-        self._activation = ("none", "") if gelu is None else ("gelu", gelu)
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        """Outputs (..., outputs) of features (..., features)."""
-        name, form = self._activation
-        computed: torch.Tensor = torch.ops.mkldnn._linear_pointwise(given, self._weights, self._bias, name, [], form)
-        return computed
-
-
-class Int8Linear(_Packed):
+class Int8Linear(torch.nn.Module):
     """A linear layer whose products are of 8 bits; inputs and outputs are float32. `gelu` as above.
 
     A feature becomes low + step * q with q from 0 to 255, so an output is step * (q @ weights) + low * sum(weights).
@@ -170,48 +130,6 @@ class Int8Linear(_Packed):
             outputs = torch.nn.functional.gelu(outputs, approximate=self._gelu)
         return outputs.view(*given.shape[:-1], -1)
 
-
-def packing_pays() -> bool:
-    """Whether oneDNN on packed weights is faster here than torch's usual kernel, in single precision.
-
-    Measured once for each processor and version of torch; the answer is kept, so that a machine does not waver.
-    """
-    file, machine = store().parent / FASTEST, _machine()
-    known: dict[str, str] = {}
-    with contextlib.suppress(OSError, ValueError):
-        known = dict(json.loads(file.read_text(encoding="utf-8")))
-    if machine not in known:
-        known[machine] = _measured()
-        with contextlib.suppress(OSError):  # measured again next time
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(file) as temporary:
-                temporary.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-    return known[machine] == "onednn"
-
-
-def _machine() -> str:
-    """This processor, its sets of instructions and torch's version."""
-    found = torch.cpu.get_capabilities()
-    sets = [name for name in ("avx2", "avx512_f", "avx512_bf16", "amx_bf16") if found.get(name)]
-    return ", ".join([str(found.get("cpu_name") or platform.machine()), *sets, f"torch {torch.__version__}"])
-
-
-def _measured() -> str:
-    """The kernel whose fastest of ROUNDS products, in turns, took one thread the least time, whatever else computes."""
-    tokens, features, outputs = MEASURED
-    given = torch.linspace(-1, 1, tokens * features).view(tokens, features)
-    layer = torch.nn.Linear(features, outputs)
-    ways: dict[str, torch.nn.Module] = {"torch": layer, "onednn": PackedLinear(layer)}
-    spent = dict.fromkeys(ways, float("inf"))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with torch.inference_mode():
-            for _ in range(ROUNDS):
-                for name, way in ways.items():
-                    started = time.thread_time()
-                    way(given)
-                    spent[name] = min(spent[name], time.thread_time() - started)
-    finally:
-        torch.set_num_threads(threads)
-    return min(spent, key=lambda name: spent[name])
+    def __deepcopy__(self, memo: Any) -> "Int8Linear":
+        """The layer itself: it never changes, so copies of a model share it."""
+        return self

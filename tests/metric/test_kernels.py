@@ -1,7 +1,6 @@
 """Packed layers: the scores of plain ones, no second copy of the weights, a choice that is measured once."""
 
 import gc
-import json
 import weakref
 from pathlib import Path
 
@@ -11,10 +10,11 @@ from tiny_filler import save_tiny_filler
 from tiny_mpnet import save_tiny_mpnet
 
 from pipeline.core.errors import ParamsError
+from pipeline.core.kernels import PackedLinear
 from pipeline.core.models import load_tokenizer
 from pipeline.metric import kernels, prediction
 from pipeline.metric.checkpoint import ExactLinear, Head, head_of, load_metric, new_metric, save_metric
-from pipeline.metric.kernels import Int8Linear, PackedLinear, pack
+from pipeline.metric.kernels import Int8Linear, pack
 from pipeline.metric.pairs import encode_pairs
 from pipeline.metric.prediction import Replicas, outputs, precision_on, predict
 
@@ -31,10 +31,9 @@ MAKERS = {"bert": save_tiny_filler, "mpnet": save_tiny_mpnet}
 
 
 @pytest.fixture(autouse=True)
-def packed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Packing counts as faster, and nothing is kept outside of the test's folder."""
-    monkeypatch.setattr(kernels, "packing_pays", lambda: True)
-    monkeypatch.setattr(kernels, "store", lambda: tmp_path / "packages")
+def packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packing counts as faster."""
+    monkeypatch.setenv("BLEURT_KERNELS", "onednn")
 
 
 @pytest.fixture(scope="module", params=[(kind, head) for kind in MAKERS for head in Head], ids=str)
@@ -117,17 +116,3 @@ def test_int8_is_refused_where_there_are_no_instructions(monkeypatch: pytest.Mon
     monkeypatch.setattr(kernels, "has_int8", lambda: False)
     with pytest.raises(ParamsError, match="int8 needs a CPU with VNNI or AMX"):
         precision_on("cpu", "int8")
-
-
-@pytest.mark.parametrize(("winner", "expected"), [("onednn", True), ("torch", False)])
-def test_the_fastest_kernel_is_measured_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, winner: str, expected: bool
-) -> None:
-    monkeypatch.undo()
-    monkeypatch.setattr(kernels, "store", lambda: tmp_path / "packages")
-    calls: list[int] = []
-    monkeypatch.setattr(kernels, "_measured", lambda: calls.append(1) or winner)
-    assert [kernels.packing_pays(), kernels.packing_pays()] == [expected] * 2
-    assert len(calls) == 1
-    (machine,) = json.loads((tmp_path / kernels.FASTEST).read_text()).items()
-    assert (machine[0].endswith(f"torch {torch.__version__}"), machine[1]) == (True, winner)

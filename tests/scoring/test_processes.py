@@ -47,12 +47,12 @@ def test_packing_belongs_to_the_scorer_alone(
     checkpoint: Path, references: list[str], candidates: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever asks for the model gets one that learns and can be saved."""
-    monkeypatch.setattr(kernels, "packing_pays", lambda: True)
+    monkeypatch.setenv("BLEURT_KERNELS", "onednn")
     scorer = BleurtScorer(checkpoint, device="cpu")
     assert scorer._replicas.packed
     names = {name for name, _ in scorer.model.named_parameters()}
     assert any("attention" in name and name.endswith("weight") for name in names)
-    monkeypatch.setattr(kernels, "packing_pays", lambda: False)
+    monkeypatch.setenv("BLEURT_KERNELS", "mkl")
     plain = BleurtScorer(checkpoint, device="cpu")
     assert scorer.score(references, candidates) == pytest.approx(plain.score(references, candidates), abs=1e-5)
 
