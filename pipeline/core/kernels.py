@@ -105,7 +105,7 @@ def _measured() -> str:
         with torch.inference_mode():
             for _ in range(ROUNDS):
                 for name, way in ways.items():
-                    spent[name] = min(spent[name], _seconds(lambda way=way: way(given)))
+                    spent[name] = min(spent[name], _seconds(functools.partial(way, given)))
     finally:
         torch.set_num_threads(threads)
     return "onednn" if spent["mkl"] > CLEARLY * spent["onednn"] else "mkl"

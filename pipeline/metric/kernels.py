@@ -41,7 +41,7 @@ def has_int8() -> bool:
     """Whether this processor adds up products of 8 bits without overflow (VNNI or AMX), and torch can use that."""
     found = torch.cpu.get_capabilities()
     able = found.get("avx512_vnni") or found.get("avx_vnni") or found.get("amx_int8")
-    return bool(able and torch.backends.mkldnn.is_available())
+    return bool(able and torch._C._has_mkldnn)
 
 
 def pack(model: PreTrainedModel, precision: str) -> bool:
@@ -49,7 +49,7 @@ def pack(model: PreTrainedModel, precision: str) -> bool:
 
     `precision`: "float32", "bf16" or "int8".
     """
-    if not torch.backends.mkldnn.is_available() or (precision == "bf16" and not has_bf16()):
+    if not torch._C._has_mkldnn or (precision == "bf16" and not has_bf16()):
         return False
     if precision == "float32" and library() != "onednn":
         return False
@@ -86,7 +86,11 @@ def _to_bf16(encoder: torch.nn.Module) -> None:
     pooler = _pooler(encoder)
     for module in encoder.modules():
         if module not in pooler:
-            module._apply(lambda tensor: tensor.bfloat16() if tensor.is_floating_point() else tensor, recurse=False)
+            module._apply(_rounded, recurse=False)  # type: ignore[no-untyped-call]
+
+
+def _rounded(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.bfloat16() if tensor.is_floating_point() else tensor
 
 
 def _fuse_activations(model: PreTrainedModel, precision: str) -> None:

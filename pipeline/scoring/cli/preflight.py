@@ -66,11 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
         size = "" if one.size is None else f"{one.size / 1e6:,.1f}"
         rows.append(("lacks" if one.lacks else "found", name, size, ", ".join(need.key for need in same)))
     print(tabulate(rows, headers=("", "what", "MB", "for"), colalign=("left", "left", "right", "left")))
-    for name, one in zip(grouped, found, strict=True):
+    for (name, _), one in zip(grouped, found, strict=True):
         if one.remark:
-            print(
-                f"{'lacks' if one.lacks else 'note'}: {name[0]}: {one.remark}", file=sys.stderr if one.lacks else None
-            )
+            print(f"{'lacks' if one.lacks else 'note'}: {name}: {one.remark}", file=sys.stderr if one.lacks else None)
     return int(any(one.lacks for one in found))
 
 
