@@ -32,6 +32,7 @@ class AlignmentConfig(PreTrainedConfig):  # type: ignore[misc]
 
     If the model knows no segment types, the first `separator_id` ends the reference. `max_position_embeddings` is the
     longest input in tokens; some encoders do not count their positions from 0, and this number takes that into account.
+    `reads` is "both" if a source stands between reference and candidate; its words match nothing.
     """
 
     model_type = "bleurt-alignment"
@@ -43,6 +44,7 @@ class AlignmentConfig(PreTrainedConfig):  # type: ignore[misc]
         special_ids: Sequence[int] = (),
         classifier_dropout: float = 0.1,
         max_position_embeddings: int = 512,
+        reads: str = "reference",
         **rest: Any,
     ) -> None:
         super().__init__(**rest)
@@ -51,6 +53,7 @@ class AlignmentConfig(PreTrainedConfig):  # type: ignore[misc]
         self.special_ids = list(special_ids)
         self.classifier_dropout = classifier_dropout
         self.max_position_embeddings = max_position_embeddings
+        self.reads = reads
         for name in ("hidden_size", "num_hidden_layers", "pad_token_id", "vocab_size"):
             if name in self.encoder:
                 setattr(self, name, self.encoder[name])
@@ -112,14 +115,14 @@ class AlignmentMetric(PreTrainedModel):  # type: ignore[misc]
         self, ids: torch.Tensor, attention_mask: torch.Tensor, types: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Which tokens are words of the reference, and which of the candidate: two boolean tensors (pairs, tokens)."""
-        if types is None:
-            separators = (ids == self.config.separator_id).long()
-            second = (separators.cumsum(1) - separators) > 0
-        else:
-            second = types.bool()
+        separators = (ids == self.config.separator_id).long()
+        before = separators.cumsum(1) - separators
+        both = self.config.reads == "both"
+        second = types.bool() if types is not None else before > int(both)
         special = torch.isin(ids, torch.tensor(self.config.special_ids, device=ids.device, dtype=ids.dtype))
         words = attention_mask.bool() & ~special
-        return words & ~second, words & second
+        first = ~second & (before == 0) if both else ~second
+        return words & first, words & second
 
 
 def match(hidden: torch.Tensor, references: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
