@@ -164,7 +164,7 @@ class Planner:
                 seconds = pairs * self.rate(f"{signal}_core_seconds_a_pair")
                 found.append(Work(f"label {signal}", Kind.READING, core_seconds=seconds))
             elif signal in ("bertscore", "entailment"):
-                model = self.shape(self.models["encoder" if signal == "bertscore" else "entailment"])
+                model = self.shape(self.models["matcher" if signal == "bertscore" else "entailment"])
                 found.append(Work(f"label {signal}", Kind.READING, pairs * 2 * 2 * tokens * model.encoder))
             elif signal == "backtranslation":
                 found += self._likelihoods()

@@ -174,7 +174,15 @@ def summary(found: Gathered, benchmark: Benchmark) -> str:
         for record in comparisons(found, benchmark, role):
             if record["metric"] == primary and record["difference"] is not None:
                 text += " " + _difference(record, words.format(against=record["against"]))
-    return text
+    return text + _start(found, primary)
+
+
+def _start(found: Gathered, metric: str) -> str:
+    """A sentence if the pre-training of `metric` did not begin with the encoder but with a checkpoint (params.yaml)."""
+    start = found.params.get("pretrain", {}).get("continue_from")
+    if not start or metric == UNTRAINED:
+        return ""
+    return f" Its pre-training went on from {str(start).partition('@')[0]}, which had learned from other pairs before."
 
 
 def _difference(record: Row, words: str) -> str:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 from dvc_commands import done, run
 
 from pipeline.core.modules import ROOT
@@ -56,6 +57,7 @@ def kill_worker(folder: Path) -> None:
                 os.kill(one.pid, signal.SIGKILL)
 
 
+@pytest.mark.skipif(not os.environ.get("BLEURT_TEST_QUEUE"), reason="takes minutes: BLEURT_TEST_QUEUE=1 runs it")
 def test_the_queue_goes_on_after_a_worker_was_killed(tmp_path: Path) -> None:
     (tmp_path / "dvc.yaml").write_text(STAGES, encoding="utf-8")
     (tmp_path / "wait.py").write_text(WAIT.replace("FOLDER", repr(str(tmp_path))), encoding="utf-8")

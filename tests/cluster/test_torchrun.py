@@ -63,7 +63,7 @@ def test_a_run_whose_second_process_was_killed_goes_on(two: dict[str, Any], tmp_
 
 
 def test_torchrun_restarts_the_processes_by_itself(two: dict[str, Any], tmp_path: Path) -> None:
-    done = run(tmp_path, "--nproc-per-node", "2", "--max-restarts", "1", dies_at=7)
+    done = run(tmp_path, "--nproc-per-node", "2", "--max-restarts", "3", dies_at=7)
     assert done.returncode == 0 and (tmp_path / "died").exists()
     assert "continuing from step 6" in done.stdout
     assert same(result(tmp_path), two, 0.0)

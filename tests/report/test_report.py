@@ -259,6 +259,14 @@ def test_without_a_trained_metric_baselines_are_still_shown(full: Path, monkeypa
     assert "No trained metric was evaluated." in page and "sentbleu" in page
 
 
+def test_the_headline_says_where_pre_training_went_on_from(full: Path) -> None:
+    sentence = "Its pre-training went on from bundled:pretrained, which had learned from other pairs before."
+    assert sentence not in make(full)
+    warm = PARAMS_FILE.replace("{steps: 5}}", '{steps: 5}, continue_from: "bundled:pretrained@2a327c09"}')
+    assert sentence in make(full, params_file=warm)
+    assert sentence in (full / "reports" / "headline.txt").read_text(encoding="utf-8")
+
+
 def test_damaged_results_are_refused(full: Path) -> None:
     (full / "evaluate" / "significance.json").write_text('[{"metric": ')
     with pytest.raises(InputError, match=r"significance.json: not valid JSON"):
