@@ -135,7 +135,7 @@ def test_the_readme_is_short() -> None:
 
 def test_make_targets_that_the_pages_name_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = set(re.findall(r"(?:^|`|\| )make (\w+)", "\n".join(PAGES.values()), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`|\| )make ([\w-]+)", "\n".join(PAGES.values()), re.MULTILINE))
     assert {"repro", "test"} <= named
     assert {name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)} == set()
 

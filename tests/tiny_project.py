@@ -79,6 +79,7 @@ def write_params(file: Path) -> None:
         },
         "text": "none",
     }
+    tiny["pretrain"]["continue_from"] = None
     tiny["pretrain"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
     tiny["finetune"]["schedule"] |= {"steps": 12, "evaluate_every": 6, "save_every": 4}
     tiny["evaluate"] |= {"bertscore": {"model": "encoder", "layer": 2}, "resamples": 50, "permutations": 50}

@@ -95,7 +95,7 @@ def _rounded(tensor: torch.Tensor) -> torch.Tensor:
 
 def _fuse_activations(model: PreTrainedModel, precision: str) -> None:
     """The first layer of each feed-forward block computes its GELU, where the block is like BERT's."""
-    form = GELU.get(getattr(model.base_model.config, "hidden_act", ""))
+    form = GELU.get(getattr(getattr(model.base_model, "config", None), "hidden_act", ""))
     for block in model.modules():
         dense = getattr(block, "dense", None)
         if form is not None and hasattr(block, "intermediate_act_fn") and type(dense) is torch.nn.Linear:

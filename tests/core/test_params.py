@@ -51,7 +51,7 @@ GOOD = {
     "resume": True,
 }
 
-KNOWN = "extract, perturb, label, pretrain, collect, grade, finetune, evaluate, report"
+KNOWN = "extract, adapt, perturb, label, pretrain, collect, grade, finetune, evaluate, report"
 
 
 def write(folder: Path, text: str) -> Path:
@@ -171,7 +171,7 @@ def test_a_key_in_both_places_fails_by_name(tmp_path: Path) -> None:
         ("profile: a\nprofiles: {a: {extract: [1]}}\n", "profiles.a.extract: must be a mapping, not [1]."),
         (
             "profile: a\nprofiles: {a: {}}\nfine_tune: {}\n",
-            f"fine_tune: unknown section (known: profile, variants, signals, bundled, profiles, {KNOWN}).",
+            f"fine_tune: unknown section (known: profile, variants, adapted, signals, bundled, profiles, {KNOWN}).",
         ),
         (
             "profile: a\nprofiles: {a: {}, b: {exract: {}}}\n",

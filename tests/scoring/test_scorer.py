@@ -246,7 +246,7 @@ def test_what_is_no_text_is_refused(scorer: BleurtScorer, references: list, cand
     [
         ({"multi": "min"}, "^multi: must be one of max, mean, not 'min'"),
         ({"long": "drop"}, "^long: must be one of cut, windows, not 'drop'"),
-        ({"precision": "fp8"}, "^precision: must be one of auto, float32, bf16, not 'fp8'"),
+        ({"precision": "fp8"}, "^precision: must be one of auto, float32, bf16, int8, not 'fp8'"),
         ({"max_tokens": 65}, "^max_tokens: must lie between 5 and 64 for this model, not 65"),
         ({"device": "tpu"}, "^device: 'tpu' is not a device that torch finds on this machine"),
     ],

@@ -47,6 +47,7 @@ collect:
   defaults:
     corpora: {language_pairs: ["*"], years: [], test_fraction: null, scale: null}
   without: []
+  language_pairs: null
   validation_fraction: 0.1
   max_words: 512
   undo_character_references: true

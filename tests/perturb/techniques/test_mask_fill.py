@@ -162,7 +162,7 @@ def test_words_that_are_not_masked_stay_as_written(folder, mask_fill, words):
 
 
 def test_unchanged_only_if_the_beam_has_nothing_else(params, mask_fill, monkeypatch):
-    filler = load_filler(params.model)
+    filler = load_filler(params.model, params.precision.value)
     vocabulary = filler.tokenizer.get_vocab()
     ranked = [[[vocabulary["paris"]], [vocabulary["house"]]]]
     monkeypatch.setattr(filler, "fill", lambda masked, *_: ranked * len(masked))
@@ -190,7 +190,7 @@ def test_only_words_of_a_filler_that_lower_cases_get_their_usual_spelling(
     params, mask_fill, tmp_path, monkeypatch, lowercase, expected
 ):
     one = dataclasses.replace(params, model=str(save_tiny_filler(tmp_path, lowercase=lowercase)), copies=1)
-    filler = load_filler(one.model)
+    filler = load_filler(one.model, one.precision.value)
     filled = [[filler.tokenizer.get_vocab()["paris"]]]
     monkeypatch.setattr(filler, "fill", lambda masked, *_: [filled] * len(masked))
     monkeypatch.setattr(module, "draw_words", lambda *_: [1])

@@ -339,7 +339,7 @@ def test_help_names_every_subcommand_and_loads_no_torch() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
     listed = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("    ") and line.strip()}
     commands = {"score", "compare", "convert", "explain", "selftest", "benchmark", "train"}
-    commands |= {"bench", "challenge", "calibrate", "studies"}
+    commands |= {"bench", "challenge", "calibrate", "kernels", "preflight", "studies"}
     assert commands == set(summaries()) <= listed
     assert done.stdout.count("dvc repro") == 2 and "-sentence_pairs_file" in done.stdout
 
