@@ -69,7 +69,9 @@ def test_a_profile_that_is_filled_in_is_found_whole_and_hardly_anything_is_fetch
     commit = hub.models["google-bert/bert-base-uncased"].commit("main")
     assert f"may move; pin it as google-bert/bert-base-uncased@{commit}" in table
     assert not [
-        line for line in hub.asked if (line.startswith("GET /google") and "bytes=0-" not in line) or ("/resolve/" in line and ".spm" in line)
+        line
+        for line in hub.asked
+        if (line.startswith("GET /google") and "bytes=0-" not in line) or ("/resolve/" in line and ".spm" in line)
     ]
     assert not Path(".work").exists()
 
