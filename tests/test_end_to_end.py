@@ -49,7 +49,7 @@ def test_a_new_variant_runs_only_what_is_new(project: Path, tmp_path: Path) -> N
     text = params.read_text(encoding="utf-8")
     start = text.index("variants:")
     params.write_text(
-        text[:start] + "variants: [all, none, only_bleu]\n" + text[text.index("signals:") :], encoding="utf-8"
+        text[:start] + "variants: [all, none, only_bleu]\n" + text[text.index("adapted:") :], encoding="utf-8"
     )
     planned = run(tmp_path / "copy", "-m", "dvc", "repro", "--dry", "pretrain").stdout
     started = [line.split("'")[1] for line in planned.splitlines() if line.startswith("Running stage")]
