@@ -46,6 +46,6 @@ def score(pairs: pyarrow.Table, params: Params) -> numpy.ndarray:
     total = numpy.zeros(len(references), numpy.float64)
     for folder in models(params):
         encoded = encode_pairs(load_tokenizer(folder), references, candidates, params.max_tokens)
-        replicas = Replicas(load_metric(folder), precision=params.precision)
+        replicas = Replicas(load_metric(folder), precision=params.precision, owned=True)
         total += replicas.outputs(encoded, params.batch_tokens)[:, 0]
     return (total / len(params.models)).astype(numpy.float32)[:, None]
