@@ -1,8 +1,7 @@
 """Linear layers on a CPU through the quicker of the two libraries that torch carries for products of matrices.
 
 torch sends a linear layer in float32 to MKL. MKL keeps its widest instructions for Intel's processors; oneDNN uses what
-it finds. On an AMD EPYC of the fifth generation (Zen 5) oneDNN computes twice as many products a second, on one of the
-fourth (Zen 4) 5 to 15% more. On Intel's processors both are made by the same company, and MKL stays unless oneDNN is
+it finds: on an AMD EPYC of the fourth generation (Zen 4) 5 to 15% more products a second. On Intel's processors both are made by the same company, and MKL stays unless oneDNN is
 clearly quicker in a measurement. Sums are taken in another order, so the last digits of float32 differ.
 
 `packed` prepares a model for inference: weights are laid out for oneDNN once (`pipeline.metric.kernels` packs the
