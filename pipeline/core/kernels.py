@@ -1,8 +1,9 @@
 """Linear layers on a CPU through the quicker of the two libraries that torch carries for products of matrices.
 
 torch sends a linear layer in float32 to MKL. MKL keeps its widest instructions for Intel's processors; oneDNN uses what
-it finds: on an AMD EPYC of the fourth generation (Zen 4) 5 to 15% more products a second. On Intel's processors both are made by the same company, and MKL stays unless oneDNN is
-clearly quicker in a measurement. Sums are taken in another order, so the last digits of float32 differ.
+it finds: on an AMD EPYC of the fourth generation (Zen 4) 5 to 15% more products a second. On Intel's processors both
+are made by the same company, and MKL stays unless oneDNN is clearly quicker in a measurement. Sums are taken in another
+order, so the last digits of float32 differ.
 
 `packed` prepares a model for inference: weights are laid out for oneDNN once (`pipeline.metric.kernels` packs the
 metric). `linear_layers` is for training, where the weights change: forward and backward go through oneDNN, which lays
