@@ -29,6 +29,7 @@ from pipeline.statistics.system_comparison import Settings, randomise, randomise
 REFERENCES = ["the cat sat on the mat.", "a dog ran.", "the small red house", "the bird sat"]
 BASE = ["the cat sat.", "a dog ran.", "a house", "the bird"]
 RIVAL = ["the cat sat on the mat.", "a dog ran.", "paris", "the bird"]
+BUNDLED = Path(__file__).resolve().parents[3] / "models" / "bundled" / "metric"
 SETTINGS = Settings(resamples=50, permutations=200, confidence=0.9, tie_width=0.05, seed=1)
 
 
@@ -259,9 +260,13 @@ def test_the_bundled_metric_says_on_which_pairs_it_was_calibrated(
     arguments = ["compare", "-r", files["ref"], "-t", files["base"], files["rival"], "--device", "cpu"]
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    assert "preferred: P(better) was calibrated on 11,068 pairs of candidates of different references" in out
+    known = json.loads((BUNDLED / "calibration.json").read_text())
+    assert known["pairs_of"] == "reference"
+    said = f"preferred: P(better) was calibrated on {known['pairs']:,} pairs of candidates of one reference"
+    assert said in out
+    assert f"held-out references is {known['error']:.1f} points of 100" in out
     assert main([*arguments, "--format", "json"]) == 0
-    assert "different references" in as_json(capsys)["preferred_note"]
+    assert as_json(capsys)["preferred_note"].startswith(said)
 
 
 def test_every_metric_of_the_benchmark_compares_systems() -> None:
