@@ -117,6 +117,19 @@ def _seconds(way: Callable[[], Any]) -> float:
     return time.thread_time() - started
 
 
+def has_bf16() -> bool:
+    """Whether this processor computes in bfloat16 (AVX512-BF16 or AMX)."""
+    found = torch.cpu.get_capabilities()
+    return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
+
+
+def has_int8() -> bool:
+    """Whether this processor adds up products of 8 bits without overflow (VNNI or AMX), and torch can use that."""
+    found = torch.cpu.get_capabilities()
+    able = found.get("avx512_vnni") or found.get("avx_vnni") or found.get("amx_int8")
+    return bool(able and torch._C._has_mkldnn)
+
+
 def _vendor() -> str:
     try:
         with Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
@@ -180,11 +193,16 @@ def packed(model: Any, precision: str = "float32") -> Any:
     if precision == "float32" and not (on_cpu and library() == "onednn"):
         return model
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    for module in list(model.modules()):
-        for name, layer in list(module.named_children()):
-            if type(layer) is torch.nn.Linear:
-                setattr(module, name, PackedLinear(layer, dtype))
+    replace_linear_layers(model, lambda layer: PackedLinear(layer, dtype))
     return model
+
+
+def replace_linear_layers(model: torch.nn.Module, new: Callable[[torch.nn.Linear], torch.nn.Module]) -> None:
+    """Put `new(layer)` in the place of every linear layer of `model`; subclasses of `Linear` stay."""
+    for parent in list(model.modules()):
+        for name, layer in list(parent.named_children()):
+            if type(layer) is torch.nn.Linear:
+                setattr(parent, name, new(layer))
 
 
 class _Product(torch.autograd.Function):

@@ -124,11 +124,12 @@ def precision(*, training: bool = False) -> str:
     """
     import torch
 
+    from pipeline.core.kernels import has_bf16
+
     where = device().split(":")[0]
     if where == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    found = torch.cpu.get_capabilities() if where == "cpu" and training else {}
-    return "bf16" if found.get("avx512_bf16") or found.get("amx_bf16") else "float32"
+    return "bf16" if where == "cpu" and training and has_bf16() else "float32"
 
 
 def autocast(*, training: bool = False) -> contextlib.AbstractContextManager[Any]:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from pipeline.core.kernels import PackedLinear, library
+from pipeline.core.kernels import PackedLinear, has_bf16, library, replace_linear_layers
 from pipeline.metric.checkpoint import ExactLinear
 
 GELU = {"gelu": "none", "gelu_pytorch_tanh": "tanh"}
@@ -29,19 +29,6 @@ WEIGHT_LEVELS, TOKEN_LEVELS = 127, 255
 """A weight is one of -127 to 127 times its output's scale; a feature is its token's least one plus 0 to 255 steps."""
 
 SMALLEST = 1e-12
-
-
-def has_bf16() -> bool:
-    """Whether this processor computes in bfloat16 (AVX512-BF16 or AMX)."""
-    found = torch.cpu.get_capabilities()
-    return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
-
-
-def has_int8() -> bool:
-    """Whether this processor adds up products of 8 bits without overflow (VNNI or AMX), and torch can use that."""
-    found = torch.cpu.get_capabilities()
-    able = found.get("avx512_vnni") or found.get("avx_vnni") or found.get("amx_int8")
-    return bool(able and torch._C._has_mkldnn)
 
 
 def pack(model: PreTrainedModel, precision: str) -> bool:
@@ -58,10 +45,7 @@ def pack(model: PreTrainedModel, precision: str) -> bool:
     if precision == "bf16":
         _to_bf16(model.base_model)
     _fuse_activations(model, precision)
-    for parent in list(model.modules()):
-        for name, layer in list(parent.named_children()):
-            if type(layer) is torch.nn.Linear:
-                setattr(parent, name, _packed(layer, precision))
+    replace_linear_layers(model, lambda layer: _packed(layer, precision))
     return True
 
 

@@ -20,6 +20,7 @@ from transformers import PreTrainedModel
 
 from pipeline.core.batches import token_batches
 from pipeline.core.errors import ParamsError
+from pipeline.core.kernels import has_int8
 from pipeline.core.models import check_max_tokens, load_tokenizer, usable_tokens
 from pipeline.core.originals import pair_tokens
 from pipeline.metric import kernels
@@ -61,7 +62,7 @@ def precision_on(device: str, wanted: str) -> str:
     """
     if wanted not in PRECISIONS:
         raise ParamsError(f"precision: must be one of {', '.join(PRECISIONS)}, not {wanted!r}.")
-    if wanted == "int8" and not (device.startswith("cpu") and kernels.has_int8()):
+    if wanted == "int8" and not (device.startswith("cpu") and has_int8()):
         raise ParamsError(f"precision: int8 needs a CPU with VNNI or AMX; on {device!r} take float32 or bf16.")
     if wanted != "auto":
         return wanted

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from pipeline.metric import kernels
+from pipeline.core import kernels
 from pipeline.metric.prediction import Replicas
 from pipeline.scoring.scorer import BleurtScorer
 from pipeline.statistics.correlation import kendall

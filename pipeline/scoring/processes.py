@@ -1,8 +1,10 @@
 """Several processes that score on one CPU: `bleurt score --processes N`. They share the weights.
 
 The process that reads and tokenises loads the model and forks, so every process sees the same weights in memory, packed
-or not. Each computes whole batches, the batches are those of one process, and their values are put in their places, so
-that the output has the same bytes. Where there is no safe fork (macOS, Windows) each process loads the checkpoint.
+or not. Each computes whole batches, the batches are those of one process, and their values are put in their places: the
+output has the bytes of one process with as many threads. (Torch adds up in another order with another number of
+threads, which moves scores by 1e-7 or so.) Where there is no safe fork (macOS, Windows) each process loads the
+checkpoint.
 
 Each gets an equal share of torch's threads, at least one. More processes than cores only get in each other's way.
 """

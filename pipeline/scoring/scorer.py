@@ -82,7 +82,7 @@ class BleurtScorer:
     compute in it, else float32; "bf16" and "int8" are faster on CPUs that have them, and scores move a little
     (`pipeline.metric.kernels`). `output`: the output that is the score, if the checkpoint has several.
     `character_references`: "undone" reads `&quot;` as the character that it stands for, "kept" as it is written.
-    `processes`: how many score on the CPU and share the weights (`pipeline.scoring.processes`); scores are the same.
+    `processes`: how many score on the CPU and share the weights (`pipeline.scoring.processes`).
 
     A checkpoint that cannot be used is a ModelError. A setting that this machine or checkpoint cannot meet is a
     ParamsError.

@@ -10,7 +10,7 @@ from tiny_filler import save_tiny_filler
 from tiny_mpnet import save_tiny_mpnet
 
 from pipeline.core.errors import ParamsError
-from pipeline.core.kernels import PackedLinear
+from pipeline.core.kernels import PackedLinear, has_bf16, has_int8
 from pipeline.core.models import load_tokenizer
 from pipeline.metric import kernels, prediction
 from pipeline.metric.checkpoint import ExactLinear, Head, head_of, load_metric, new_metric, save_metric
@@ -49,7 +49,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def skip_without(precision: str) -> None:
-    able = {"float32": torch.backends.mkldnn.is_available(), "bf16": kernels.has_bf16(), "int8": kernels.has_int8()}
+    able = {"float32": torch.backends.mkldnn.is_available(), "bf16": has_bf16(), "int8": has_int8()}
     if not able[precision]:
         pytest.skip(f"this processor has no kernels for {precision}")
 
@@ -113,6 +113,6 @@ def test_predict_packs_its_own_model(folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_int8_is_refused_where_there_are_no_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "has_int8", lambda: False)
+    monkeypatch.setattr(prediction, "has_int8", lambda: False)
     with pytest.raises(ParamsError, match="int8 needs a CPU with VNNI or AMX"):
         precision_on("cpu", "int8")

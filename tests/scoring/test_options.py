@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.metric import kernels
+from pipeline.core import kernels
 from pipeline.scoring.options import PLAIN, moved, option_ways
 
 

@@ -1,13 +1,13 @@
 """Several processes: the bytes of one, the model with plain weights for everything else, and what is refused."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from pipeline.core import kernels
 from pipeline.core.errors import ParamsError
-from pipeline.metric import kernels
 from pipeline.scoring.__main__ import main
 from pipeline.scoring.scorer import BleurtScorer
 
@@ -24,6 +24,16 @@ def files(tmp_path: Path) -> list[str]:
     return [str(name) for name in names]
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """One thread of torch for each process: another number adds up in another order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_two_processes_write_the_bytes_of_one(checkpoint: Path, files: list[str], tmp_path: Path) -> None:
     written = []
     for count in ("1", "2"):
