@@ -22,6 +22,7 @@ import dataclasses
 import json
 import math
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     metrics = [*checkpoints(checkpoint_names, arguments.max_tokens, rows, said), *baselines(arguments.baselines)]
     validation = read_collected(arguments.ratings, ["validation"]) if collected else []
     settled = settled_for(metrics, arguments, validation)
-    scores, system_scores = score_all(metrics, settled, rows)
+    scores, system_scores, seconds = score_all(metrics, settled, rows)
     corpora = sorted({row["corpus"] for row in rows})
     files = [Published(str(file), corpus) for file in arguments.published for corpus in corpora]
     others = scores_of_others(files, rows, set())
@@ -113,31 +114,38 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.export is not None:
         export(arguments.export, rows, scores, system_scores)
     if arguments.format is Format.JSON:
-        print(json.dumps(as_json(findings, values, signatures), ensure_ascii=False, indent=1))
+        print(json.dumps(as_json(findings, values, signatures, seconds), ensure_ascii=False, indent=1))
     else:
-        print(render(findings, settings, signatures, arguments.format, arguments.width))
+        print(render(findings, settings, signatures, seconds, arguments.format, arguments.width))
     return 0
 
 
-def score_all(metrics: Sequence[Metric], settled: Settled, rows: Sequence[Row]) -> tuple[Any, Any]:
-    """Scores of the rows, and of the systems; says on standard error what a metric leaves out and why."""
+def score_all(metrics: Sequence[Metric], settled: Settled, rows: Sequence[Row]) -> tuple[Any, Any, dict[str, float]]:
+    """Scores of the rows, scores of the systems, and by metric the seconds of 1,000 rows, its model's start included.
+
+    Standard error says what a metric leaves out and why; one that leaves rows out has no time.
+    """
     import pandas
     from tqdm import tqdm
 
     found: dict[Level, list[Row]] = {level: [] for level in Level}
+    seconds = {}
     for metric in tqdm(metrics, unit="metric", disable=not sys.stderr.isatty()):
-        failed = settled.failed.get(metric.name)
+        failed, started = settled.failed.get(metric.name), time.perf_counter()
         if failed is None:
             predictions = attempt(metric, settings_of(metric, settled.settings), rows, BATCH_TOKENS)
         else:
             predictions = all_left_out(metric, rows, failed)
         found[metric.level] += predictions.rows
+        if not predictions.left_out:
+            seconds[metric.name] = 1000 * (time.perf_counter() - started) / len(rows)
         for reason, count in predictions.left_out.items():
             unit = "systems" if metric.level is Level.SYSTEM else "ratings"
             print(f"warning: {metric.name}: {count} {unit} are left out: {reason}", file=sys.stderr)
     return (
         pandas.DataFrame(found[Level.SEGMENT], columns=PREDICTIONS.names),
         pandas.DataFrame(found[Level.SYSTEM], columns=SYSTEM_PREDICTIONS.names),
+        seconds,
     )
 
 
@@ -157,13 +165,14 @@ def baselines(wanted: Sequence[str] | None) -> list[Metric]:
     return [known[name] for name in dict.fromkeys(names)]
 
 
-def as_json(found: Findings, settings: Row, signatures: dict[str, str]) -> Row:
+def as_json(found: Findings, settings: Row, signatures: dict[str, str], seconds: dict[str, float]) -> Row:
     """Everything that was found; null if undefined."""
     return {
         "agreement": as_records(found.agreement),
         "significance": as_records(found.differences),
         "clusters": as_records(found.clusters),
         "left_out": list(_left_out(found)),
+        "seconds_of_1000_rows": {metric: round(one, 2) for metric, one in seconds.items()},
         "settings": settings,
         "signatures": signatures,
     }
@@ -176,8 +185,15 @@ def _left_out(found: Findings) -> Iterator[str]:
         yield f"{one['corpus']} {one['aspect']} {one['language_pair']}, systems ({one['reason']})"
 
 
-def render(found: Findings, settings: Settings, signatures: dict[str, str], format: Format, width: int | None) -> str:
-    """The findings as tables, all numbers times 100 except p-values."""
+def render(
+    found: Findings,
+    settings: Settings,
+    signatures: dict[str, str],
+    seconds: dict[str, float],
+    format: Format,
+    width: int | None,
+) -> str:
+    """The findings as tables, all numbers times 100 except p-values and `seconds`, those of 1,000 rows by metric."""
     mark = "% " if format is Format.LATEX else ""
     blocks = [
         f"{mark}{title}\n\n{output.table(as_records(table), format, width)}"
@@ -185,7 +201,8 @@ def render(found: Findings, settings: Settings, signatures: dict[str, str], form
         if len(table)
     ]
     notes = [f"left out of the averages: {text}" for text in _left_out(found)]
-    notes += [f"{metric}: {text}" for metric, text in signatures.items()]
+    times = {metric: f", {one:.1f} s for 1,000 rows" for metric, one in seconds.items()}
+    notes += [f"{metric}: {text}{times.get(metric, '')}" for metric, text in signatures.items()]
     return "\n\n".join([*blocks, "\n".join(f"{mark}{note}" for note in notes)])
 
 

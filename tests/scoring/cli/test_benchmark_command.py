@@ -1,8 +1,10 @@
 """`bleurt benchmark`: the pipeline's own numbers on any ratings, in every form, and mistakes."""
 
+import itertools
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -19,6 +21,7 @@ from pipeline.evaluate.evaluation import EvaluateParams, evaluate
 from pipeline.evaluate.metrics.embeddings import layer_kendalls
 from pipeline.scoring import ratings
 from pipeline.scoring.__main__ import main
+from pipeline.scoring.cli import benchmark as benchmark_command
 from pipeline.scoring.contenders import named_checkpoints, params_file
 from pipeline.scoring.scorer import BleurtScorer
 from pipeline.scoring.unusual_texts import CharacterReferences
@@ -144,6 +147,19 @@ def test_own_ratings_are_all_used(own: Path, checkpoint: Path, capsys: pytest.Ca
     assert kendall["count"] == 48 and kendall["corpus"] == "mine"
     assert kendall["value"] == pytest.approx(stats.kendalltau([r["raw"] for r in ROWS], scores).statistic, abs=1e-6)
     assert ("ter", "darr") in rows
+
+
+def test_seconds_of_1000_rows_are_told_by_metric(
+    collected: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ticks = itertools.count(step=0.18)
+    monkeypatch.setattr(benchmark_command, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    arguments = ["benchmark", "--ratings", str(collected), "-c", str(checkpoint), *FEW]
+    assert main([*arguments, "--baselines", "yisi2", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["seconds_of_1000_rows"]
+    assert told == {name: pytest.approx(5.0) for name in (f"bleurt/{checkpoint.name}", "sentbleu", "ter")}
+    assert main(arguments) == 0
+    assert "|version:2.6.0, negated, 5.0 s for 1,000 rows" in capsys.readouterr().out
 
 
 def test_text_has_a_table_by_language_pair(
