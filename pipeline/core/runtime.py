@@ -44,10 +44,15 @@ def workers(*, on_device: bool = True) -> int:
         where = device() if on_device else "cpu"
         if where.startswith("cuda"):
             return _gpus() if where == "cuda" else 1
-        return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+        return cores()
     if not text.isdigit() or int(text) < 1:
         raise ParamsError(f"BLEURT_WORKERS must be a whole number from 1, not {text!r}.")
     return int(text)
+
+
+def cores() -> int:
+    """Cores that this process may use, at least one."""
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def engine() -> str:

@@ -5,11 +5,10 @@ Transformers of tensor2tensor. Here any Marian model in transformers layout will
 many-target model (its vocabulary has tokens such as `>>fra<<`, and one of them goes before the source), or a
 many-source model.
 
-A model is converted on first use, into a git-ignored folder named for the model's bytes. It runs on one thread and in
-float32, so that results do not depend on the machine's load.
+A model is converted on first use, into a git-ignored folder named for the model's bytes. Each batch runs on one thread
+and in float32, so that results do not depend on the machine's load.
 """
 
-import ctypes
 import functools
 import os
 import shutil
@@ -32,9 +31,7 @@ from pipeline.core.errors import ModelError, StorageError
 from pipeline.core.models import from_folder, load, load_config, locate
 from pipeline.core.params import MODELS, ModelName, params
 from pipeline.core.work import WORK, file_hash
-
-CUBLAS = "libcublas.so.12"
-"""The CUDA library that CTranslate2 loads when it first multiplies on a GPU."""
+from pipeline.teachers import cublas
 
 ENGLISH = "en"
 """What many-source models translate into. No model needs a token for it."""
@@ -117,7 +114,7 @@ class Translator:
             device="cuda" if on_gpu else "cpu",
             device_index=int(place.partition(":")[2] or 0) if on_gpu else 0,
             compute_type="float32",
-            inter_threads=1,
+            inter_threads=_batches_at_once() if place.startswith("cuda") and not on_gpu else 1,
             intra_threads=1,
         )
 
@@ -187,13 +184,21 @@ class Translator:
 @functools.cache
 def _gpu_translates() -> bool:
     """Whether CTranslate2 can compute on the GPU. If its CUDA library is missing, the first worker says so."""
-    try:
-        ctypes.CDLL(CUBLAS)
+    if cublas.load():
         return bool(ctranslate2.get_cuda_device_count() > 0)
-    except OSError:
-        if os.environ.get(runtime.WORKER, "0") == "0":
-            print(f"translating on the CPU: CTranslate2 needs {CUBLAS}, which cannot be loaded here", flush=True)
-        return False
+    if os.environ.get(runtime.WORKER, "0") == "0":
+        missing = f"CTranslate2 needs {cublas.LIBRARIES[-1]} (pip install 'bleurt-pipeline[gpu]')"
+        print(f"translating on the CPU, {_batches_at_once()} batches at once: {missing}", flush=True)
+    return False
+
+
+def _batches_at_once() -> int:
+    """Batches that a process with a GPU translates on the CPU at the same time: its share of the cores.
+
+    Each is computed by one thread, so the translations are those of a machine without a GPU. There, workers are as many
+    as cores, and each translates one batch after the other.
+    """
+    return max(1, runtime.cores() // runtime.workers())
 
 
 def _decoding_limit(pieces: int, positions: int) -> int:

@@ -4,15 +4,19 @@ import multiprocessing
 import os
 import re
 from pathlib import Path
+from typing import Any
 
+import ctranslate2
 import numpy
 import pytest
 import torch
 from tiny_marian import TEXTS, save_tiny_marian
 from transformers import BertConfig, BertModel, MarianMTModel, MarianTokenizer
 
+from pipeline.core import runtime
 from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.params import from_mapping, params
+from pipeline.teachers import cublas
 from pipeline.teachers import translator as module
 from pipeline.teachers.translator import Pivot, Pivots, Translator, _decoding_limit, converted, language_token
 
@@ -192,14 +196,30 @@ def test_workers_that_convert_at_once_agree(tmp_path):
     assert [p.name for p in (tmp_path / ".work" / "ctranslate2").iterdir()] == [names[0]]
 
 
-def test_translation_falls_back_to_the_cpu_with_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_without_cublas_a_machine_with_a_gpu_translates_on_all_of_its_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    folder = Path(save_tiny_marian(tmp_path / "a"))
+    texts = ["the cat sat", "a dog", "the small red house", "", "a bird ran on the mat"] * 3
+    alone = module.Translator(folder).translate(texts, "en", 2, 2)
+    asked: list[int] = []
+    real = ctranslate2.Translator
+
+    def engine(*given: Any, **settings: Any) -> Any:
+        asked.append(settings["inter_threads"])
+        return real(*given, **settings)
+
     module._gpu_translates.cache_clear()
-    monkeypatch.setattr(module, "CUBLAS", "libcublas-that-is-not-here.so")
-    assert [module._gpu_translates() for _ in range(2)] == [False, False]
+    monkeypatch.setattr(cublas, "load", lambda: False)
+    monkeypatch.setattr(runtime, "device", lambda: "cuda:1")
+    monkeypatch.setattr(runtime, "workers", lambda: 2)
+    monkeypatch.setattr(runtime, "cores", lambda: 7)
+    monkeypatch.setattr(ctranslate2, "Translator", engine)
+    assert [module.Translator(folder).translate(texts, "en", 2, 2) for _ in range(2)] == [alone, alone]
+    assert asked == [3, 3]
     assert capsys.readouterr().out == (
-        "translating on the CPU: CTranslate2 needs libcublas-that-is-not-here.so, which cannot be loaded here\n"
+        "translating on the CPU, 3 batches at once: "
+        "CTranslate2 needs libcublas.so.12 (pip install 'bleurt-pipeline[gpu]')\n"
     )
     module._gpu_translates.cache_clear()
 
