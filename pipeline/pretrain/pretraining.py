@@ -15,7 +15,7 @@ from pipeline.metric.checkpoint import Head, new_metric, save_metric, save_targe
 from pipeline.metric.prediction import outputs
 from pipeline.metric.tasks import Loss, Targets, chosen_signals, columns_of, fit_scaling, multitask_loss, tasks_of
 from pipeline.pretrain.reading import read_labelled, scaled, signal_columns, split_by_segment
-from pipeline.training.loop import History
+from pipeline.training.loop import History, process_group
 from pipeline.training.runs import finish, note_training, run, state_folder, write_counts, write_training
 from pipeline.training.schedule import BatchPlan, Schedule
 
@@ -92,12 +92,16 @@ def pretrain(
         predicted = model(**data.encoded.batch(chosen, device)).logits
         return multitask_loss(predicted, targets[chosen].to(device), tasks, params.weights)
 
-    held_pairs, held_targets = data.encoded.take(held), targets[held]
-
     def evaluate(_: torch.nn.Module) -> float:
+        """Minus the loss of the held-out pairs; each process of torchrun computes its share of them."""
         runtime.release_memory()
-        guess = torch.tensor(outputs(model, held_pairs, params.batch_tokens, runtime.precision(training=True)))
-        return -float(multitask_loss(guess, held_targets, tasks, params.weights))
+        with process_group() as group:
+            every = list(range(len(held)))
+            mine = held[group.share(every)]
+            pairs = data.encoded.take(mine)
+            guess = torch.tensor(outputs(model, pairs, params.batch_tokens, runtime.precision(training=True)))
+            value = float(multitask_loss(guess, targets[mine], tasks, params.weights))
+            return -group.mean(group.weight(every) * value)
 
     inputs = [locate(start), pairs, *(labels / signal for signal in columns)]
     state = state_folder("pretrain", variant, inputs, params, tasks)

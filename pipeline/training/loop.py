@@ -22,10 +22,13 @@ from tqdm import tqdm
 
 from pipeline.core import kernels, runtime
 from pipeline.core.errors import BleurtError
-from pipeline.core.shards import replacing
+from pipeline.training.saving import Saver
 from pipeline.training.schedule import Schedule, new_optimizer
 
 State = dict[str, Any]
+
+CHECK_EVERY = 50
+"""Steps after which the losses of a GPU are fetched: it need not be waited for at every step. A CPU's are at once."""
 
 
 @dataclass
@@ -110,8 +113,9 @@ def fit(
 
     `loss(model, rows)` is the mean loss of `rows`. `rows_at(step)` gives the rows of a step. `log(step, point)` is
     called at every evaluation, and again for those before a kill. A score that is not finite is never the best. A loss
-    that is not finite ends the run with a BleurtError. `state_file` is written every `save_every` steps; if it exists
-    at the start, the run goes on from it. The caller deletes it.
+    that is not finite ends the run with a BleurtError. `state_file` is written every `save_every` steps, or less often
+    if that takes long (`pipeline.training.saving`); if it exists at the start, the run goes on from it. The caller
+    deletes it.
     """
     model.train()
     optimizer = new_optimizer(model, schedule)
@@ -124,25 +128,30 @@ def fit(
     check_same_step(group, first)
     wrapped = DistributedDataParallel(model, find_unused_parameters=True) if group.size > 1 else model
     started = time.time() - history.seconds
-    with tqdm(total=schedule.steps, initial=first, desc="train", unit="step", mininterval=2.0) as bar:
+    losses = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
+    bar = tqdm(total=schedule.steps, initial=first, desc="train", unit="step", mininterval=2.0)
+    with bar, Saver(state_file) as saver:
         for step in range(first, schedule.steps):
             rows = rows_at(step)
             weight = group.weight(rows)
             mine = update(wrapped, optimizer, loss, group.share(rows), schedule, step, weight, group.rank)
-            history.loss_sum += group.mean(weight * mine)
+            losses += weight * mine
             history.loss_steps += 1
             history.rows_seen += len(rows)
             history.seconds = time.time() - started
             last = step + 1 == schedule.steps
-            if (step + 1) % schedule.evaluate_every == 0 or last:
+            evaluates, saves = ((step + 1) % n == 0 or last for n in (schedule.evaluate_every, schedule.save_every))
+            if evaluates or saves or losses.device.type == "cpu" or (step + 1) % CHECK_EVERY == 0:
+                history.loss_sum += _fetched(losses, group, step + 1)
+            if evaluates:
                 point = _evaluation(model, step + 1, history, evaluate)
                 if history.best_step == step + 1:
                     best = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
                 bar.set_postfix({k: f"{v:.4g}" for k, v in point.items() if k in ("loss", "validation")})
                 if log is not None and group.rank == 0:
                     log(step + 1, point)
-            if group.rank == 0 and ((step + 1) % schedule.save_every == 0 or last):
-                _save(state_file, model, optimizer, step + 1, history, best)
+            if group.rank == 0 and saves and (last or saver.is_rested):
+                saver.save(_state(model, optimizer, step + 1, history, best))
             bar.update()
     if best is None:
         history.best_step = schedule.steps
@@ -170,20 +179,30 @@ def update(
     step: int,
     weight: float = 1.0,
     rank: int = 0,
-) -> float:
-    """One step of training on `rows`, the gradient of whose loss counts `weight` times; returns the loss before it."""
+) -> torch.Tensor:
+    """One step of training on `rows`, the gradient of whose loss counts `weight` times; returns the loss before it.
+
+    The loss is on the device, which has perhaps not computed it yet.
+    """
     torch.manual_seed(schedule.dropout_seed(step, rank))
     for settings in optimizer.param_groups:
         settings["lr"] = settings["rate"] * schedule.factor(step)
     with runtime.autocast(training=True), kernels.linear_layers():
         value = loss(model, rows)
-    if not torch.isfinite(value):
-        raise BleurtError(f"training diverged at step {step + 1} (the loss is not finite); lower the learning rate.")
     torch.autograd.backward(weight * value)
     torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip_norm)
     optimizer.step()
     optimizer.zero_grad()
-    return float(value.detach())
+    return value.detach().double()
+
+
+def _fetched(losses: torch.Tensor, group: Group, step: int) -> float:
+    """The mean over processes of the sum of `losses`, which starts again at 0; a BleurtError if it is not finite."""
+    found = group.mean(float(losses))
+    losses.zero_()
+    if not math.isfinite(found):
+        raise BleurtError(f"training diverged at step {step} (the loss is not finite); lower the learning rate.")
+    return found
 
 
 def _evaluation(
@@ -205,23 +224,12 @@ def _evaluation(
     return point
 
 
-def _save(
-    file: Path,
-    model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
-    step: int,
-    history: History,
-    best: State | None,
-) -> None:
-    state = {
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "step": step,
-        "history": vars(history),
-        "best": best,
-    }
-    with replacing(file) as temporary, temporary.open("wb") as stream:  # a stream, because its errors are OSErrors
-        torch.save(state, stream)
+def _state(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, history: History, best: State | None
+) -> State:
+    """What `_restore` continues from."""
+    weights, moments = model.state_dict(), optimizer.state_dict()
+    return {"model": weights, "optimizer": moments, "step": step, "history": vars(history), "best": best}
 
 
 def _restore(file: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, History, State | None]:
