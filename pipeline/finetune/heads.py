@@ -3,11 +3,13 @@
     dvc exp run -S finetune.head=regressor -S finetune.encoder=frozen
 
 `head`: `kept` is BLEURT's, chosen by `pretrain.head`. `regressor` is RUSE or the BERT regressor of 004, `esim` is ESIM
-(`pipeline.metric.regressor`, `pipeline.metric.esim`). The encoder is that of the pre-trained checkpoint: with the
-variant `none` it is the encoder as it was published. `encoder`: `frozen` keeps its weights as they are, and its dropout
-out; 004 compares that with `tuned` (tables 4.2 to 4.4).
+(`pipeline.metric.regressor`, `pipeline.metric.esim`). `estimator` is Predictor-Estimator (`pipeline.metric.estimator`);
+its encoder is a predictor, which `python -m pipeline.bundled predictor` makes. The encoder is that of the pre-trained
+checkpoint: with the variant `none` it is the encoder as it was published. `encoder`: `frozen` keeps its weights as they
+are, and its dropout out; 004 compares that with `tuned` (tables 4.2 to 4.4).
 """
 
+import copy
 import enum
 import itertools
 from collections.abc import Sequence
@@ -19,11 +21,13 @@ import torch
 from pydantic import Field, model_validator
 from transformers import AutoModel, PreTrainedModel
 
+from pipeline.core.errors import ModelError
 from pipeline.core.models import load, load_tokenizer, locate, usable_tokens
 from pipeline.core.params import AtLeastOne, ShareBelowOne, params
 from pipeline.metric.apart import ApartMetric, apart_settings, texts_apart
 from pipeline.metric.checkpoint import with_outputs
 from pipeline.metric.esim import EsimConfig, EsimMetric
+from pipeline.metric.estimator import EstimatorMetric
 from pipeline.metric.regressor import Inputs, RegressorConfig, RegressorMetric, Vectors
 
 Some = Annotated[tuple[AtLeastOne, ...], Field(min_length=1)]
@@ -35,6 +39,7 @@ class System(enum.StrEnum):
     KEPT = "kept"
     REGRESSOR = "regressor"
     ESIM = "esim"
+    ESTIMATOR = "estimator"
 
 
 class Encoder(enum.StrEnum):
@@ -91,6 +96,13 @@ class EsimParams:
     width: AtLeastOne
 
 
+@params
+class EstimatorParams:
+    """`width`: of a state of the LSTM in one direction."""
+
+    width: AtLeastOne
+
+
 def new_system(
     params: Any, start: Path, aspects: Sequence[str], shape: Shape | None = None
 ) -> tuple[PreTrainedModel, Any]:
@@ -102,6 +114,13 @@ def new_system(
     model.config.reads = params.reads.value
     if params.head is System.KEPT:
         return model, tokenizer
+    if (params.head is System.ESTIMATOR) != isinstance(model, EstimatorMetric):
+        raise ModelError(
+            f"{start}: is of the type {model.config.model_type}; finetune.head must be kept or estimator for a "
+            f"predictor, and for no other model estimator, not {params.head}."
+        )
+    if isinstance(model, EstimatorMetric):
+        return _estimator(model, params), tokenizer
     encoder = model.base_model
     encoder.pooler = None
     encoder.config.architectures = None
@@ -123,6 +142,16 @@ def new_system(
         config = EsimConfig(width=params.esim.width, reads=params.reads.value, **settings)
         return _assembled(EsimMetric, config, encoders, params.schedule.seed), parts
     return _assembled(RegressorMetric, _regressor(settings, params, shape), encoders, params.schedule.seed), parts
+
+
+def _estimator(model: EstimatorMetric, params: Any) -> PreTrainedModel:
+    """The predictor of `model` under a fresh estimator."""
+    config = copy.deepcopy(model.config)
+    config.estimator_width, config.hidden_dropout_prob = params.estimator.width, params.dropout
+    torch.manual_seed(params.schedule.seed)
+    found = EstimatorMetric(config).eval()
+    found.predictor.load_state_dict(model.predictor.state_dict())
+    return found
 
 
 def _regressor(settings: dict[str, Any], params: Any, shape: Shape | None) -> RegressorConfig:

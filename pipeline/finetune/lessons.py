@@ -15,7 +15,7 @@ from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.params import AtLeastOne, Positive, ShareBelowOne, params
 from pipeline.core.records import GRADED, RATINGS
 from pipeline.core.shards import generator, read_rows
-from pipeline.finetune.heads import Encoder, EsimParams, RegressorParams, System
+from pipeline.finetune.heads import Encoder, EsimParams, EstimatorParams, RegressorParams, System
 from pipeline.metric.beside import BY_REFERENCE, Beside, Reads
 from pipeline.metric.regressor import Inputs
 from pipeline.training.schedule import Schedule
@@ -55,6 +55,7 @@ class FinetuneParams:
     head: System
     regressor: RegressorParams
     esim: EsimParams
+    estimator: EstimatorParams
     aspects: tuple[str, ...]
     language_pairs: tuple[str, ...]
     without_language_pairs: tuple[str, ...]
@@ -97,6 +98,8 @@ class FinetuneParams:
                 raise ValueError(f"{key}: must be null with head {self.head}, not {getattr(self, key)}")
         if self.reads is Reads.BOTH and (self.head is System.ESIM or self.regressor.inputs is Inputs.APART):
             raise ValueError("reads: must be reference or source where texts are read apart, not both")
+        if self.head is System.ESTIMATOR and self.reads is not Reads.SOURCE:
+            raise ValueError(f"reads: must be source with head estimator, not {self.reads}")
         if self.has_grid and self.members > 1:
             raise ValueError(f"members: must be 1 with a grid of perceptrons, not {self.members}")
         if self.head is System.REGRESSOR and not self.has_grid and len(self.regressor.shapes) > 1:

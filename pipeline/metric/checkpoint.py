@@ -2,7 +2,7 @@
 
 A checkpoint is a `save_pretrained` folder for AutoModelForSequenceClassification: either one of transformers' own
 classes, as in the paper, or `pipeline.metric.alignment.AlignmentMetric`, whose code lies beside the weights, or one
-of the other systems' (`pipeline.metric.regressor`, `pipeline.metric.esim`).
+of the other systems' (`pipeline.metric.regressor`, `pipeline.metric.esim`, `pipeline.metric.estimator`).
 A pre-trained checkpoint has one output for each column of its signals, which `targets.json` describes. A fine-tuned one
 has one output for each rated aspect; it keeps the pre-training head in `heads.safetensors`, so that the signals can
 still be predicted.
@@ -25,12 +25,17 @@ from pipeline.core import originals, runtime
 from pipeline.core.errors import ModelError
 from pipeline.core.models import from_folder, load, load_config, load_tokenizer, locate, usable_tokens
 from pipeline.core.shards import writing
-from pipeline.metric import esim, regressor
+from pipeline.metric import esim, estimator, regressor
 from pipeline.metric.alignment import SPREAD, AlignmentConfig, AlignmentMetric
+from pipeline.metric.beside import Reads, reads_of
+from pipeline.metric.predictor import PredictorConfig
 from pipeline.metric.tasks import Loss, Scaling, Targets, Task
 
-KNOWN = (AlignmentMetric, regressor.RegressorMetric, esim.EsimMetric)
+KNOWN = (AlignmentMetric, regressor.RegressorMetric, esim.EsimMetric, estimator.EstimatorMetric)
 """Architectures of our own; importing this module makes them known to transformers' Auto classes."""
+
+FRESH = ("pooler", "classifier", estimator.FRESH)
+"""Parts that an encoder, or a predictor, may lack; they are drawn."""
 
 HEADS = "heads.safetensors"
 TARGETS = "targets.json"
@@ -47,12 +52,13 @@ def new_metric(encoder: str, head: Head, outputs: Sequence[str], dropout: float,
     """The encoder named `encoder` (see `locate`) under a fresh `head` with one row for each of `outputs`.
 
     The pooler and the last layer may be new; `seed` draws them. Any other weight that the folder lacks is a ModelError.
-    A checkpoint that has the alignment head already keeps it, whatever `head` says.
+    A checkpoint that has the alignment head already keeps it, whatever `head` says. A predictor, which has no [CLS],
+    gets the estimator.
     """
     folder = locate(encoder)
     config = originals.forget(load_config(folder))
     torch.manual_seed(seed)
-    if head is Head.ALIGNMENT and not isinstance(config, AlignmentConfig):
+    if head is Head.ALIGNMENT and not isinstance(config, AlignmentConfig | PredictorConfig):
         return _with_alignment(folder, config, outputs, dropout, seed)
     return with_outputs(folder, outputs, dropout, seed)
 
@@ -65,7 +71,7 @@ def with_outputs(folder: Path, outputs: Sequence[str], dropout: float, seed: int
     config = _named(originals.forget(load_config(folder)), outputs)
     _set_dropout(config, dropout)
     torch.manual_seed(seed)
-    model = load(AutoModelForSequenceClassification, folder, ("pooler", "classifier"), config=config)
+    model = load(AutoModelForSequenceClassification, folder, FRESH, config=config)
     assert isinstance(model, PreTrainedModel)
     _fresh_head(model, seed)
     head_of(model).__class__ = ExactLinear
@@ -156,6 +162,11 @@ def load_metric(folder: Path, device: str | None = None) -> PreTrainedModel:
     assert isinstance(model, PreTrainedModel)
     head_of(model).__class__ = ExactLinear
     return model.to(device or runtime.device())
+
+
+def reads_in(folder: Path) -> Reads:
+    """What the checkpoint in `folder` reads beside the candidate."""
+    return reads_of(load_config(folder))
 
 
 def save_metric(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

@@ -81,19 +81,19 @@ class EsimMetric(ApartMetric):
         """Outputs for a batch of pairs; the tensors are (pairs, tokens), as `EncodedPairs.batch` makes them."""
         sides = self.sides(0, input_ids, attention_mask, token_type_ids)
         (one, its), (two, others) = [
-            (_read(self.reader, self.dropout(side.layers[-1]), side.words), side.words) for side in sides
+            (read_by(self.reader, self.dropout(side.layers[-1]), side.words), side.words) for side in sides
         ]
         seen = [(one, attended(one, its, two, others), its), (two, attended(two, others, one, its), others)]
         found = []
         for states, across, words in seen:
             joined = torch.cat([states, across, states - across, states * across], 2)
             compared = torch.relu(self.comparison(self.dropout(joined)))
-            found.append(pooled(_read(self.composer, self.dropout(compared), words), words))
+            found.append(pooled(read_by(self.composer, self.dropout(compared), words), words))
         features = self.dropout(torch.relu(self.hidden(self.dropout(torch.cat(found, 1)))))
         return SequenceClassifierOutput(logits=self.classifier(features))
 
 
-def _read(network: torch.nn.LSTM, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+def read_by(network: torch.nn.LSTM, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """What `network` makes of the words of `states` (B, T, D), which stand first in their rows; 0 elsewhere."""
     lengths = words.sum(1).clamp(min=1).cpu()
     packed = pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False)

@@ -60,6 +60,10 @@ TINY = {
         "vocabulary": 60, "piece_texts": 20, "rounds": 2, "balance": 0.5, "joined": 0.3, "max_pieces": 24,
         "contrast": 0.1, "temperature": 0.05, "heldout_one_in": 8, "validation_pairs": 2, "batch_rows": 4,
     },
+    "predictor": {
+        "language_pairs": ["en-de", "*-en"], "balance": 0.5, "vocabulary": 60, "piece_texts": 20, "width": 8,
+        "dropout": 0.1, "sampled": 20, "max_tokens": 48, "heldout_one_in": 8, "validation_pairs": 2, "batch_rows": 4,
+    },
 }  # fmt: skip
 
 
@@ -141,7 +145,7 @@ def tree(tmp_path: Path) -> Path:
 
 def test_the_pipeline_makes_and_scores_every_model(tree: Path) -> None:
     models = tree / "models" / "bundled"
-    assert dvc(models, "repro").count("Running stage") == 7
+    assert dvc(models, "repro").count("Running stage") == 8
     for name in ("translator-en-x", "translator-x-en"):
         assert (load_config(models / name).model_type, load_config(models / name).d_model) == ("marian", 16)
         assert ">>deu<<" in json.loads((models / name / "vocab.json").read_text(encoding="utf-8"))
@@ -155,15 +159,18 @@ def test_the_pipeline_makes_and_scores_every_model(tree: Path) -> None:
     ]
     assert sentence_vectors(str(models / "encoder-multilingual"), ["A cat.", "tac A"], 99).shape == (2, 384)
     cards = [file.read_text(encoding="utf-8") for file in models.glob("*/README.md")]
-    assert cards == ["A card.\n"] * 6
+    assert cards == ["A card.\n"] * 7
     scores = json.loads((models / "scores.json").read_text(encoding="utf-8"))
     assert set(scores) == {
         "encoder_multilingual_nearest_flores200_devtest", "entailment_accuracy_snli_test", "flores200_devtest",
-        "language_model_wikitext2_valid", "mask_filler_top1_wikitext2_valid", "tatoeba_heldout",
+        "language_model_wikitext2_valid", "mask_filler_top1_wikitext2_valid", "predictor_flores200_devtest",
+        "tatoeba_heldout",
     }  # fmt: skip
     assert set(scores["flores200_devtest"]) == {"en-fr", "en-de", "fr-en", "de-en"}
     assert scores["flores200_devtest"]["de-en"]["pairs"] == 4
     assert set(scores["encoder_multilingual_nearest_flores200_devtest"]) == {"cs", "zh"}
+    assert set(scores["predictor_flores200_devtest"]) == {"cs-en", "zh-en"}
+    assert load_config(models / "predictor").vocab_size == len(AutoTokenizer.from_pretrained(models / "predictor"))
     assert scores["language_model_wikitext2_valid"]["perplexity"] > 1
     assert 0 <= scores["entailment_accuracy_snli_test"] <= 1
     assert not list((tree / ".work" / "bundled").glob("*"))
@@ -207,7 +214,7 @@ def recipe_of_name(name: str) -> Any:
 
 
 def test_an_unknown_model_is_refused_by_the_names_of_those_that_exist() -> None:
-    known = "encoder-multilingual, entailment, language-model, mask-filler, translator-en-x, translator-x-en, scores"
+    known = "encoder-multilingual, entailment, language-model, mask-filler, predictor, translator-en-x, translator-x-en, scores"
     for model in ("translator", "translator-de-x", "mask"):
         with pytest.raises(ParamsError) as caught:
             recipe_of(model)

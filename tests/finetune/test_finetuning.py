@@ -26,7 +26,7 @@ from pipeline.finetune.finetuning import (
     probe,
     validation_kendall,
 )
-from pipeline.finetune.heads import Encoder, EsimParams, RegressorParams, System
+from pipeline.finetune.heads import Encoder, EsimParams, EstimatorParams, RegressorParams, System
 from pipeline.finetune.learner import Learner
 from pipeline.finetune.lessons import FinetuneParams, RatedPairs, lessons_of, read_rated
 from pipeline.metric.beside import Reads
@@ -48,6 +48,7 @@ PARAMS = FinetuneParams(
         encoders=(), inputs=Inputs.APART, vectors=Vectors.MEAN, layers=(1,), widths=(4,), dropouts=(0.0,), batches=(2,)
     ),
     esim=EsimParams(width=4),
+    estimator=EstimatorParams(width=4),
     aspects=("adequacy",),
     language_pairs=("*",),
     without_language_pairs=(),

@@ -11,15 +11,16 @@ import torch
 from safetensors.torch import load_file
 from tiny_filler import save_tiny_filler
 from tiny_mpnet import save_tiny_mpnet
+from tiny_predictor import save_tiny_predictor
 
-from pipeline.core.errors import InputError, ParamsError
+from pipeline.core.errors import InputError, ModelError, ParamsError
 from pipeline.core.models import load_config
 from pipeline.core.params import from_mapping
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.evaluate.predictions import SOURCELESS, score_rows, trained
 from pipeline.finetune.finetuning import finetune
-from pipeline.finetune.heads import Encoder, EsimParams, RegressorParams, System
+from pipeline.finetune.heads import Encoder, EsimParams, EstimatorParams, RegressorParams, System
 from pipeline.finetune.lessons import FinetuneParams, read_rated
 from pipeline.metric.beside import Reads
 from pipeline.metric.regressor import Inputs, Vectors
@@ -35,6 +36,7 @@ REGRESSOR = RegressorParams(
 )
 PARAMS = FinetuneParams(
     reads=Reads.REFERENCE, encoder=Encoder.TUNED, head=System.KEPT, regressor=REGRESSOR, esim=EsimParams(width=4),
+    estimator=EstimatorParams(width=4),
     aspects=("adequacy",), language_pairs=("*",), without_language_pairs=(),
     ratings=None, shares={}, own_scale=(), adapter=None, validation_pairs=None, members=1,
     start=None, probe=None, max_tokens=24, batch_pairs=4, dropout=0.0, batch_tokens=256, schedule=SCHEDULE,
@@ -145,6 +147,35 @@ def test_reference_and_source_are_read_together(project: Path) -> None:
         BleurtScorer(project / "out", device="cpu", long="windows")
 
 
+def test_predictor_estimator_learns_over_a_predictor_that_stays(project: Path) -> None:
+    save_tiny_predictor(project / "encoder")
+    head = {"head": System.ESTIMATOR, "reads": Reads.SOURCE}
+    weights, training = tuned(dataclasses.replace(FROZEN, **head), project)
+    before = load_file(project / "encoder" / "model.safetensors")
+    assert before and all(torch.equal(weight, weights[f"predictor.{name}"]) for name, weight in before.items())
+    assert training["best_validation"] > 0.5
+    config = load_config(project / "out")
+    assert (config.model_type, config.reads, config.estimator_width) == ("bleurt-predictor", "source", 4)
+    scorer = BleurtScorer(project / "out", device="cpu")
+    good, bad = scorer.score(candidates=["the cat", "paris"], sources=["the cat 1", "the cat 1"])
+    assert good > bad
+    assert "|reads:source" in str(scorer.signature())
+    few = dataclasses.replace(SCHEDULE, steps=2, evaluate_every=2)
+    learned, _ = tuned(dataclasses.replace(PARAMS, **head, schedule=few), project)
+    assert not torch.equal(before["source.weight_ih_l0"], learned["predictor.source.weight_ih_l0"])
+
+
+@pytest.mark.parametrize(
+    ("start", "head"), [("bert", System.ESTIMATOR), ("predictor", System.ESIM), ("predictor", System.REGRESSOR)]
+)
+def test_a_head_that_does_not_fit_the_start_is_refused(start: str, head: System, project: Path) -> None:
+    if start == "predictor":
+        save_tiny_predictor(project / "encoder")
+    sentence = rf"/encoder: is of the type (bleurt-predictor|bert); finetune\.head must be .*, not {head}\.$"
+    with pytest.raises(ModelError, match=sentence):
+        tuned(dataclasses.replace(PARAMS, head=head, reads=Reads.SOURCE), project)
+
+
 def test_training_without_a_language_pair_leaves_its_rows_out_and_counts_them(project: Path) -> None:
     pairs = ("de-en", "en-zh", "en-de")
     rows = [rating(place, language_pair=pairs[place // 3 % 3]) for place in range(36)]
@@ -160,6 +191,7 @@ def test_training_without_a_language_pair_leaves_its_rows_out_and_counts_them(pr
         ({"adapter": 4, "encoder": "frozen"}, r"finetune\.adapter: must be null with a frozen encoder, not 4"),
         ({"start": "bleu", "head": "esim"}, r"finetune\.start: must be null with head esim, not bleu"),
         ({"reads": "both", "head": "esim"}, r"finetune\.reads: must be reference or source where texts are read apart"),
+        ({"head": "estimator"}, r"finetune\.reads: must be source with head estimator, not reference"),
         ({"shares": {"graded": 0.1}, "reads": "source"}, r"finetune\.shares: must not name graded with reads source"),
         ({"head": "regressor", "encoder": "frozen", "members": 2}, r"finetune\.members: must be 1 with a grid"),
         ({"head": "regressor", "layers": [1, 2]}, r"finetune\.regressor: must name one shape if the encoder is tuned"),

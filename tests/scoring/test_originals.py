@@ -21,7 +21,7 @@ from pipeline.core.modules import ROOT
 from pipeline.core.records import RATINGS
 from pipeline.core.shards import shard_name, table_of, write_shard
 from pipeline.finetune.finetuning import finetune
-from pipeline.finetune.heads import Encoder, EsimParams, RegressorParams, System
+from pipeline.finetune.heads import Encoder, EsimParams, EstimatorParams, RegressorParams, System
 from pipeline.finetune.lessons import FinetuneParams
 from pipeline.metric.beside import Reads
 from pipeline.metric.checkpoint import Head, load_metric, new_metric
@@ -267,6 +267,7 @@ def test_the_pipeline_trains_it_on(
     )
     params = FinetuneParams(
         reads=Reads.REFERENCE, encoder=Encoder.TUNED, head=System.KEPT, regressor=regressor, esim=EsimParams(width=4),
+        estimator=EstimatorParams(width=4),
         language_pairs=("*",), without_language_pairs=(), aspects=("adequacy",), ratings=None, shares={},
         own_scale=(), adapter=None, validation_pairs=None, members=1,
         start=None, probe=None, max_tokens=16, batch_pairs=2, dropout=0.0, batch_tokens=64, schedule=schedule,

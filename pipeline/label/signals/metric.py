@@ -12,9 +12,10 @@ import numpy
 import pyarrow
 from pydantic import Field
 
+from pipeline.core.errors import ModelError
 from pipeline.core.models import load_tokenizer, locate
 from pipeline.core.params import AtLeastOne, ModelName, params
-from pipeline.metric.checkpoint import load_metric
+from pipeline.metric.checkpoint import load_metric, reads_in
 from pipeline.metric.pairs import encode_pairs
 from pipeline.metric.prediction import Replicas
 
@@ -36,8 +37,14 @@ class Params:
 
 
 def models(params: Params) -> tuple[Path, ...]:
-    """The checkpoints' folders."""
-    return tuple(locate(name) for name in params.models)
+    """The checkpoints' folders; a ModelError for one that reads sources, which synthetic pairs do not have."""
+    folders = tuple(locate(name) for name in params.models)
+    for name, folder in zip(params.models, folders, strict=True):
+        if reads_in(folder).source:
+            raise ModelError(
+                f"label.metric.models: {name} reads the source of a candidate, and synthetic pairs have none."
+            )
+    return folders
 
 
 def score(pairs: pyarrow.Table, params: Params) -> numpy.ndarray:

@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 from tiny_filler import save_tiny_filler
 
-from pipeline.core.errors import ParamsError
+from pipeline.core.errors import ModelError, ParamsError
 from pipeline.core.models import load_tokenizer
 from pipeline.core.params import from_mapping
 from pipeline.label.signals.metric import COLUMNS, Params, models, score
@@ -37,3 +37,16 @@ def test_the_signal_is_the_mean_score_of_the_metrics(tmp_path: Path) -> None:
 def test_there_is_at_least_one_metric() -> None:
     with pytest.raises(ParamsError, match=r"^label\.metric\.models: "):
         from_mapping(SETTINGS | {"models": []}, Params, "label.metric")
+
+
+@pytest.mark.parametrize("reads", ["source", "both"])
+def test_a_checkpoint_that_reads_sources_is_refused_before_any_work(reads: str, tmp_path: Path) -> None:
+    encoder = save_tiny_filler(tmp_path / "encoder")
+    metric = new_metric(str(encoder), Head.CLS, ["adequacy"], 0.0, 1)
+    metric.config.reads = reads
+    save_metric(metric, load_tokenizer(encoder), tmp_path / "qe")
+    params = from_mapping(SETTINGS | {"models": [str(tmp_path / "qe")]}, Params, "label.metric")
+    with pytest.raises(ModelError) as caught:
+        models(params)
+    sentence = "reads the source of a candidate, and synthetic pairs have none."
+    assert str(caught.value) == f"label.metric.models: {tmp_path / 'qe'} {sentence}"
