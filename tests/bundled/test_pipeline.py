@@ -214,7 +214,10 @@ def recipe_of_name(name: str) -> Any:
 
 
 def test_an_unknown_model_is_refused_by_the_names_of_those_that_exist() -> None:
-    known = "encoder-multilingual, entailment, language-model, mask-filler, predictor, translator-en-x, translator-x-en, scores"
+    known = (
+        "encoder-multilingual, entailment, language-model, mask-filler, predictor, translator-en-x, translator-x-en, "
+        "scores"
+    )
     for model in ("translator", "translator-de-x", "mask"):
         with pytest.raises(ParamsError) as caught:
             recipe_of(model)

@@ -69,7 +69,7 @@ def test_the_whole_vocabulary_as_a_sample_gives_the_usual_loss(tmp_path: Path) -
 
 
 def test_a_sample_teaches_the_probabilities_of_the_whole_vocabulary() -> None:
-    """Only the bias can learn here. Without the division by Q, pieces that are often in a sample would get too little."""
+    """Only the bias can learn here. Without Q, pieces that are often in a sample would get too little."""
     shares = torch.tensor([0.5, 0.25, 0.15, *[0.01] * 10], dtype=torch.float64)
     predictor = Predictor(PredictorConfig(13, 2))
     optimizer = torch.optim.Adam([predictor.bias], lr=0.02)

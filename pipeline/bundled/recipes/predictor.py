@@ -183,10 +183,10 @@ def sampled_loss(predictor: Predictor, said: Said, shares: torch.Tensor, sampled
     """Mean cross-entropy of telling the pieces in `said` from the others of a sample of the vocabulary.
 
     The sample holds the pieces of the batch and `sampled` drawn at random (torch's generator, which the loop seeds at
-    every step). With N pieces in the batch, piece w, whose share of all targets is `shares[w]`, is in it with the chance
-    Q = 1 - (1 - sampled / vocabulary) (1 - share) ** N. Where the network says p(w), w is the right one of a sample with
-    a probability in proportion to p(w) / Q(w), so that the best p is the same as without a sample. A sample of the whole
-    vocabulary gives the usual loss.
+    every step). With N pieces in the batch, piece w, whose share of all targets is `shares[w]`, is in it with the
+    chance Q = 1 - (1 - sampled / vocabulary) (1 - share) ** N. Where the network says p(w), w is the right one of a
+    sample with a probability in proportion to p(w) / Q(w), so that the best p is the same as without a sample. A sample
+    of the whole vocabulary gives the usual loss.
     """
     vectors, pieces = said.vectors[said.there], said.pieces[said.there]
     sampled = min(sampled, len(shares))
