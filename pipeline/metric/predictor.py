@@ -110,7 +110,8 @@ class Predictor(PreTrainedModel):  # type: ignore[misc]
         return Said(vectors, pieces, words, torch.cat([ahead[:, 1:-1], back[:, 1:-1]], 2))
 
     def _embedded(self, ids: torch.Tensor) -> torch.Tensor:
-        embedded: torch.Tensor = self.dropout(self.embeddings(ids))
+        """What the LSTMs read, with numbers around 1; at the output embeddings of that size would make it too sure."""
+        embedded: torch.Tensor = self.dropout(self.embeddings(ids) * self.config.width**0.5)
         return embedded
 
     def log_probabilities(self, vectors: torch.Tensor) -> torch.Tensor:
