@@ -10,10 +10,11 @@ from tiny_filler import save_tiny_filler
 from tiny_predictor import save_tiny_predictor
 
 from pipeline.core.models import load, load_tokenizer
+from pipeline.metric import kernels
 from pipeline.metric.checkpoint import Head, load_metric, new_metric, save_metric
 from pipeline.metric.estimator import EstimatorMetric
 from pipeline.metric.pairs import encode_pairs
-from pipeline.metric.prediction import outputs
+from pipeline.metric.prediction import Replicas, outputs
 from pipeline.metric.predictor import Predictor, PredictorConfig, Said, features_of
 
 SOURCES = ["the cat sat on the mat.", "a dog ran.", "paris"]
@@ -78,6 +79,17 @@ def test_a_checkpoint_comes_back_and_other_pairs_of_a_batch_change_nothing(folde
     assert len(set(found[:, 0].tolist())) == 3
     alone = [outputs(stored, pairs[1].take(numpy.array([row])), 1000)[0, 0] for row in range(3)]
     numpy.testing.assert_allclose(found[:, 0], alone, atol=1e-5)
+
+
+@pytest.mark.skipif(not kernels.has_bf16(), reason="this processor does not compute in bfloat16")
+def test_bfloat16_scores_nearly_alike(folder: Path, tmp_path: Path) -> None:
+    model, tokenizer = new_metric(str(folder), Head.CLS, ["x"], 0.0, 1), load_tokenizer(folder)
+    with torch.no_grad():
+        model.classifier.weight.normal_()
+    pairs = encode_pairs(tokenizer, SOURCES, CANDIDATES, 40)
+    expected = outputs(model, pairs, 1000, "float32")
+    found = Replicas(model, precision="bf16", owned=True).outputs(pairs, 1000)
+    numpy.testing.assert_allclose(found, expected, atol=0.05)
 
 
 def test_a_bert_gets_no_estimator(tmp_path: Path) -> None:

@@ -176,7 +176,8 @@ def piece_shares(pairs: EncodedPairs, rows: NDArray[numpy.int64], pieces: int) -
     counts = numpy.zeros(pieces)
     for row, times in zip(*numpy.unique(rows, return_counts=True), strict=True):
         numpy.add.at(counts, pairs.ids[pairs.starts[row] + pairs.seconds[row] : pairs.starts[row + 1]], times)
-    return counts / counts.sum()
+    shares: NDArray[numpy.float64] = counts / counts.sum()
+    return shares
 
 
 def sampled_loss(predictor: Predictor, said: Said, shares: torch.Tensor, sampled: int) -> torch.Tensor:
