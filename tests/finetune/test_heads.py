@@ -155,7 +155,7 @@ def test_predictor_estimator_learns_over_a_predictor_that_stays(project: Path) -
     rows = [row | {"score": float(row["candidate"].startswith("the"))} for row in rows]
     write_shard(project / "ratings" / shard_name(0), table_of(rows, RATINGS))
     head = {"head": System.ESTIMATOR, "reads": Reads.SOURCE}
-    longer = dataclasses.replace(SCHEDULE, steps=80, learning_rate=0.03, evaluate_every=20)
+    longer = dataclasses.replace(SCHEDULE, steps=80, learning_rate=0.03, evaluate_every=80)
     weights, training = tuned(dataclasses.replace(FROZEN, **head, schedule=longer), project)
     before = load_file(project / "encoder" / "model.safetensors")
     assert before and all(torch.equal(weight, weights[f"predictor.{name}"]) for name, weight in before.items())
