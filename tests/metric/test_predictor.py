@@ -9,8 +9,8 @@ import torch
 from tiny_filler import save_tiny_filler
 from tiny_predictor import save_tiny_predictor
 
+from pipeline.core.kernels import has_bf16
 from pipeline.core.models import load, load_tokenizer
-from pipeline.metric import kernels
 from pipeline.metric.checkpoint import Head, load_metric, new_metric, save_metric
 from pipeline.metric.estimator import EstimatorMetric
 from pipeline.metric.pairs import encode_pairs
@@ -81,7 +81,7 @@ def test_a_checkpoint_comes_back_and_other_pairs_of_a_batch_change_nothing(folde
     numpy.testing.assert_allclose(found[:, 0], alone, atol=1e-5)
 
 
-@pytest.mark.skipif(not kernels.has_bf16(), reason="this processor does not compute in bfloat16")
+@pytest.mark.skipif(not has_bf16(), reason="this processor does not compute in bfloat16")
 def test_bfloat16_scores_nearly_alike(folder: Path, tmp_path: Path) -> None:
     model, tokenizer = new_metric(str(folder), Head.CLS, ["x"], 0.0, 1), load_tokenizer(folder)
     with torch.no_grad():
