@@ -19,6 +19,7 @@ import torch
 from transformers import PreTrainedModel
 
 from pipeline.core import runtime
+from pipeline.core.errors import ParamsError
 from pipeline.finetune.learner import rating_loss
 from pipeline.metric.pairs import EncodedPairs
 from pipeline.training.loop import update
@@ -40,8 +41,13 @@ class Sizes:
 
 
 def sizes_of(config: Any) -> Sizes:
-    """Sizes of a sequence classifier of transformers, or of the encoder inside an AlignmentMetric."""
+    """Sizes of a sequence classifier of transformers, or of the encoder inside an AlignmentMetric.
+
+    A ParamsError if there is not one encoder that reads pairs: RUSE, ESIM and Predictor-Estimator are no such models.
+    """
     inside = config.encoder_config() if hasattr(config, "encoder_config") else config
+    if not hasattr(inside, "intermediate_size"):
+        raise ParamsError(f"bench counts the operations of an encoder that reads pairs; {config.model_type} has none.")
     return Sizes(inside.num_hidden_layers, inside.hidden_size, inside.intermediate_size)
 
 

@@ -9,9 +9,11 @@ import torch
 from tiny_filler import save_tiny_filler
 from torch.utils.flop_counter import FlopCounterMode
 
+from pipeline.core.errors import ParamsError
 from pipeline.core.models import load_tokenizer
 from pipeline.metric.checkpoint import Head, new_metric
 from pipeline.metric.pairs import encode_pairs
+from pipeline.metric.predictor import PredictorConfig
 from pipeline.scoring.costs import Sizes, level, pair_operations, product_rate, sizes_of, step_seconds
 from pipeline.scoring.scorer import BleurtScorer
 from pipeline.training.schedule import Schedule
@@ -31,6 +33,11 @@ def test_operations_are_those_that_torch_counts(new_checkpoint: Callable[..., Pa
         counted -= 2 * 16 * 16  # the pooler belongs to the head
     assert sizes_of(model.config) == Sizes(layers=2, hidden=16, inner=32)
     assert pair_operations(40, sizes_of(model.config)) == counted
+
+
+def test_a_model_without_an_encoder_of_pairs_is_refused() -> None:
+    with pytest.raises(ParamsError, match="an encoder that reads pairs; bleurt-predictor has none"):
+        sizes_of(PredictorConfig())
 
 
 def test_the_rate_of_matrix_products_is_between_a_million_and_a_quadrillion() -> None:
