@@ -136,6 +136,11 @@ def from_folder(folder: Path) -> Iterator[None]:
         raise ModelError(f"{folder}: cannot be loaded ({' '.join(str(error).split())[:160]}).") from error
 
 
+def settings_of(config: Any) -> dict[str, Any]:
+    """The settings of an encoder, for a model over it; without its folder and the precision in which it is stored."""
+    return {name: value for name, value in config.to_dict().items() if name not in ("_name_or_path", "dtype")}
+
+
 def load(kind: Any, folder: Path, allowed_missing: Sequence[str] = (), **options: Any) -> Any:
     """The model in `folder` as a `kind` (such as AutoModelForMaskedLM): float32, on the CPU, in evaluation mode.
 

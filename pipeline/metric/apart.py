@@ -18,6 +18,8 @@ import tokenizers
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
+from pipeline.core.models import settings_of
+
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -167,9 +169,8 @@ def apart_settings(
     encoders: Sequence[Any], tokenizer: TextsApart, names: Sequence[str], dropout: float
 ) -> dict[str, Any]:
     """What `ApartConfig` and its subclasses take for some encoders (models), their tokenizer and outputs' `names`."""
-    settings = [{k: v for k, v in one.config.to_dict().items() if k != "_name_or_path"} for one in encoders]
     return {
-        "encoders": settings,
+        "encoders": [settings_of(one.config) for one in encoders],
         "sizes": [one.size for one in tokenizer.vocabularies],
         "pad_ids": [one.pad_id for one in tokenizer.vocabularies],
         "max_position_embeddings": tokenizer.model_max_length,

@@ -23,7 +23,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, PreTrain
 
 from pipeline.core import originals, runtime
 from pipeline.core.errors import ModelError
-from pipeline.core.models import from_folder, load, load_config, load_tokenizer, locate, usable_tokens
+from pipeline.core.models import from_folder, load, load_config, load_tokenizer, locate, settings_of, usable_tokens
 from pipeline.core.shards import writing
 from pipeline.metric import esim, estimator, regressor
 from pipeline.metric.alignment import SPREAD, AlignmentConfig, AlignmentMetric
@@ -85,8 +85,7 @@ def _with_alignment(folder: Path, encoder: Any, outputs: Sequence[str], dropout:
         raise ModelError(f"{folder}: the tokenizer has no separator token, which ends the reference.")
     specials = [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id]
     longest = usable_tokens(encoder, tokenizer)
-    settings = {name: value for name, value in encoder.to_dict().items() if name != "_name_or_path"}  # a local folder
-    config = AlignmentConfig(settings, tokenizer.sep_token_id, specials, dropout, longest)
+    config = AlignmentConfig(settings_of(encoder), tokenizer.sep_token_id, specials, dropout, longest)
     with from_folder(folder):
         model = AlignmentMetric(_named(config, outputs)).eval()
     encoder.architectures = None

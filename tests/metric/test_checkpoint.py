@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tiny_filler import save_tiny_filler
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
 from pipeline.core.errors import ModelError, ParamsError, StorageError
 from pipeline.core.models import load_tokenizer
@@ -47,6 +47,18 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     save_metric(model, load_tokenizer(encoder), folder)
     save_targets(folder, TARGETS_OF_START)
     return folder
+
+
+@pytest.mark.parametrize("head", Head)
+def test_an_encoder_in_half_precision_learns_in_float32(tmp_path: Path, head: Head) -> None:
+    folder = save_tiny_filler(tmp_path / "encoder")
+    model = AutoModel.from_pretrained(folder)
+    model.half().save_pretrained(folder)
+    assert json.loads((folder / "config.json").read_text())["dtype"] == "float16"
+    metric = new_metric(str(folder), head, ["score"], 0.0, 1)
+    save_metric(metric, load_tokenizer(folder), tmp_path / "metric")
+    for one in (metric, load_metric(tmp_path / "metric")):
+        assert {weight.dtype for weight in one.parameters()} == {torch.float32}
 
 
 def test_scores_equal_transformers_one_pair_at_a_time(start: Path) -> None:
