@@ -78,7 +78,7 @@ def project(tmp_path: Path) -> Iterator[Path]:
     for x, name in enumerate(("one", "two", "three"), 1):
         done(tmp_path, "dvc", "exp", "run", "--queue", "-n", name, "-S", f"x={x}")
     yield tmp_path
-    for process in processes(tmp_path, "queue-worker"):
+    for process in [*processes(tmp_path, "queue-worker"), *processes(tmp_path, "exec-run")]:
         kill(process)
 
 

@@ -1,4 +1,4 @@
-"""What torchrun runs in test_torchrun.py: `trained_by_ranks.py FOLDER STEP_AT_WHICH_RANK_1_DIES`; see `main`."""
+"""What test_torchrun.py and test_training_on_ray.py train: `trained_by_ranks.py FOLDER STEP_AT_WHICH_RANK_1_DIES`."""
 
 import os
 import signal
