@@ -85,10 +85,11 @@ def _submitter(ray: Any, main: Callable[[], None], name: str, gpus: int, place: 
 
 def _attempt(ray: Any, submit: Callable[[dict[str, str]], Any], count: int) -> str:
     """Start all processes and wait for them; empty, or why the first of them failed. A BleurtError is raised."""
-    import torch
+    import torch.distributed
 
+    distributed: Any = torch.distributed  # mypy does not see its TCPStore
     host, failures = ray.util.get_node_ip_address(), list[str]()
-    store = torch.distributed.TCPStore(host, 0, is_master=True, wait_for_workers=False)
+    store = distributed.TCPStore(host, 0, is_master=True, wait_for_workers=False)
     shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": host, "MASTER_PORT": str(store.port)}
     shared |= {"LOCAL_RANK": "0", "TORCHELASTIC_USE_AGENT_STORE": "True"}  # each sees its own GPU; they meet at `store`
     running = [submit({**shared, "RANK": str(rank)}) for rank in range(count)]
