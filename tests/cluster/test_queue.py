@@ -100,9 +100,7 @@ def test_the_queue_goes_on_after_one_of_two_workers_was_killed(project: Path) ->
     (project / "go").touch()
 
     def all_have_ended() -> bool:
-        shown = run(
-            project, *SHOW
-        )  # dvc fails while a worker removes the folder of an experiment that has ended
+        shown = run(project, *SHOW)  # dvc fails while a worker removes the folder of an experiment that has ended
         return shown.returncode == 0 and not {"queued", "running"} & set(states(shown.stdout).values())
 
     wait_for(all_have_ended, "the other worker did not go on")
