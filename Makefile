@@ -9,7 +9,7 @@ export DVC_NO_ANALYTICS := 1
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: repro plan test check base format bench lock models preflight gammas queue-clean clean
+.PHONY: repro plan test check base format bench lock cluster models preflight gammas queue-clean clean
 
 repro: $(ENV)  ## run the whole pipeline with the profile in params.yaml, then print the headline table
 	dvc repro
@@ -36,6 +36,10 @@ format: $(ENV)  ## rewrite imports and formatting
 bench: $(ENV)  ## speed of scoring and training as ratios; pairs from RATINGS, else the collected rows, else the sample
 	bleurt bench --threads 2 --ratings $(or $(RATINGS),$(if $(wildcard data/collect/part-*.parquet),data/collect,data/sample/ratings.tsv))
 
+cluster: $(ENV)  ## the tests of docs/cluster.md, with Ray (three nodes on this machine), a server of S3 and DVC's queue
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --requirement requirements-cluster.lock
+	python -m pytest -x --durations 10 tests/cluster
+
 models: $(ENV)  ## train the bundled models again from data/real (see models/bundled/README.md); resumes after a kill
 	cd models/bundled && dvc repro
 
@@ -51,11 +55,14 @@ gammas: $(ENV)  ## queue a grid of gammas in the paper's three groups (section 4
 	    -S pretrain.weights.entailment=$$three -S pretrain.weights.flag=$$three || exit 1; \
 	done; done; done
 
-lock: ## write requirements.lock from pyproject.toml's ranges in a fresh environment
+lock: ## write requirements.lock, and for `make cluster` requirements-cluster.lock, from pyproject.toml's ranges
 	rm -rf .lock-env && $(PYTHON) -m venv .lock-env
 	.lock-env/bin/pip install --quiet torch==2.13.0
 	.lock-env/bin/pip install --quiet --editable '.[dev]'
 	.lock-env/bin/pip freeze --all --exclude pip --exclude-editable | sed 's/+cpu$$//' > requirements.lock
+	.lock-env/bin/pip install --quiet --constraint requirements.lock --editable '.[ray,remote-test,s3]'
+	.lock-env/bin/pip freeze --all --exclude pip --exclude-editable | sed 's/+cpu$$//' | grep -vxFf requirements.lock \
+	  > requirements-cluster.lock
 	rm -rf .lock-env
 
 queue-clean: $(ENV)  ## after a worker of DVC's queue was killed: its experiment counts as failed, the others go on

@@ -7,11 +7,13 @@ names the folder that it made.
 """
 
 import argparse
+import functools
 from pathlib import Path
 
 from pipeline.adapt.adapting import AdaptParams, adapt
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
+from pipeline.training.launch import launch
 
 
 def main() -> None:
@@ -25,4 +27,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(functools.partial(launch, main))

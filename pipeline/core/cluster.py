@@ -6,6 +6,7 @@ joins late gets tasks as soon as it is there. By BLEURT_RAY_FILES nodes work in 
 or inputs, models, code and results travel through Ray's object store (`pipeline.core.node`).
 """
 
+import contextlib
 import hashlib
 import importlib.metadata
 import io
@@ -63,40 +64,45 @@ class Stage:
 def run(stage: Stage, tasks: Sequence[Task]) -> Iterator[int]:
     """Make all shards; yields the index of each as soon as its two files are there."""
     stored, gpus = runtime.ray_files() == "store", runtime.ray_gpus() if stage.on_device else 0.0
-    variables = _variables(gpus)
-    ray = _joined()
-    witness = stage.work / f".witness-{uuid.uuid4().hex}"
-    try:
-        if not stored:
-            with writing(witness):
-                witness.parent.mkdir(parents=True, exist_ok=True)
-                witness.touch()
-        submit = _submitter(ray, stage, tasks, gpus, variables, None if stored else witness)
+    variables = variables_of_a_task(gpus)
+    ray = joined()
+    with contextlib.nullcontext("") if stored else witness_in(stage.work) as witness:
+        submit = _submitter(ray, stage, tasks, gpus, variables, witness)
         yield from _settle_all(ray, stage, tasks, submit, gpus)
+
+
+@contextlib.contextmanager
+def witness_in(folder: Path) -> Iterator[str]:
+    """Path of a file in `folder`, by which a node knows that it sees this process's folder."""
+    witness = folder / f".witness-{uuid.uuid4().hex}"
+    try:
+        with writing(witness):
+            folder.mkdir(parents=True, exist_ok=True)
+            witness.touch()
+        yield str(witness)
     finally:
         witness.unlink(missing_ok=True)
 
 
+def place_of(variables: Mapping[str, str], witness: str, **more: Any) -> Any:
+    """The `pipeline.core.node.Place` that a node has to be as: this process's folder, code and packages."""
+    from pipeline.core import node
+
+    versions = {name: importlib.metadata.version(name) for name in runtime.PACKAGES if name != "dvc"}
+    return node.Place(str(Path.cwd()), str(ROOT), variables, versions, witness, **more)
+
+
 def _submitter(
-    ray: Any, stage: Stage, tasks: Sequence[Task], gpus: float, variables: Mapping[str, str], witness: Path | None
+    ray: Any, stage: Stage, tasks: Sequence[Task], gpus: float, variables: Mapping[str, str], witness: str
 ) -> Callable[[Task], Any]:
     """A function that submits a task and gives the reference of its answer."""
     from pipeline.core import node
 
     ray.cloudpickle.register_pickle_by_value(node)
     shipment = None if witness else _Shipment(ray, tasks, stage)
-    place = ray.put(
-        node.Place(
-            folder=str(Path.cwd()),
-            code=str(ROOT),
-            witness=str(witness or ""),
-            project=hashlib.sha256(f"{platform.node()} {Path.cwd()} {stage.name}".encode()).hexdigest()[:12],
-            key=stage.fingerprint,
-            parcels=shipment.common if shipment else (),
-            variables=variables,
-            versions={name: importlib.metadata.version(name) for name in runtime.PACKAGES if name != "dvc"},
-        )
-    )
+    project = hashlib.sha256(f"{platform.node()} {Path.cwd()} {stage.name}".encode()).hexdigest()[:12]
+    parcels = shipment.common if shipment else ()
+    place = ray.put(place_of(variables, witness, project=project, key=stage.fingerprint, parcels=parcels))
     pickled = ray.put(ray.cloudpickle.dumps(stage.make))
     remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(node.make_shard)
     # A worker imports the code of one folder; a job whose nodes have folders of their own has workers of its own.
@@ -125,7 +131,7 @@ def _settle_all(
             for reference in finished:
                 task = running.pop(reference)
                 failure = _settled(ray, reference, task)
-                if failure is None:
+                if not failure:
                     yield task.index
                     continue
                 attempts[task.index] += 1
@@ -139,13 +145,14 @@ def _settle_all(
             ray.cancel(reference, force=True)
 
 
-def _joined() -> Any:
+def joined() -> Any:
     """The package ray, joined to the cluster at RAY_ADDRESS."""
     try:
         import ray
     except ImportError as error:
         raise ParamsError("BLEURT_ENGINE is ray, but the package ray is not installed (pip install ray).") from error
     address = os.environ.get("RAY_ADDRESS", "") or "auto"
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # one failure is told, not those of tasks that it ended
     try:
         if not ray.is_initialized():
             ray.init(address=address, logging_level="warning", log_to_driver=True)
@@ -158,7 +165,7 @@ def _joined() -> Any:
     return ray
 
 
-def _variables(gpus: float) -> dict[str, str]:
+def variables_of_a_task(gpus: float) -> dict[str, str]:
     """This process's variables for the tasks; the device is what a task asks for, not what is here."""
     wanted = os.environ.get("BLEURT_DEVICE", "")
     if ":" in wanted:
@@ -185,22 +192,30 @@ def _tell_of_want(ray: Any, name: str, gpus: float) -> bool:
     return True
 
 
-def _settled(ray: Any, reference: Any, task: Task) -> str | None:
-    """Put a result in its place; None, or why the attempt failed. A BleurtError is raised."""
+def _settled(ray: Any, reference: Any, task: Task) -> str:
+    """Put a result in its place; empty, or why the attempt failed. A BleurtError is raised."""
+    answer, failure = answer_of(ray, reference)
+    if failure:
+        return failure
+    for suffix, found in zip((".parquet", ".json"), answer.files, strict=bool(answer.files)):
+        with replacing(task.target.with_suffix(suffix)) as temporary:
+            temporary.write_bytes(found)
+    return ""
+
+
+def answer_of(ray: Any, reference: Any) -> tuple[Any, str]:
+    """A task's `pipeline.core.node.Answer`, or why the attempt failed. A BleurtError is raised."""
     try:
         answer = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, BleurtError):
             raise error.cause from None
-        return _first_line(f"{type(error.cause).__name__}: {error.cause}")
+        return None, _first_line(f"{type(error.cause).__name__}: {error.cause}")
     except ray.exceptions.RayError as error:
-        return _first_line(f"{type(error).__name__}: {error}")
+        return None, _first_line(f"{type(error).__name__}: {error}")
     if answer.problem:
         raise StorageError(f"{answer.problem}.")
-    for suffix, found in zip((".parquet", ".json"), answer.files, strict=bool(answer.files)):
-        with replacing(task.target.with_suffix(suffix)) as temporary:
-            temporary.write_bytes(found)
-    return None
+    return answer, ""
 
 
 def _first_line(text: str) -> str:

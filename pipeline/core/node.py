@@ -1,7 +1,8 @@
-"""On a node of a Ray cluster: make one shard, in the folder that all nodes share or in a folder of the node's own.
+"""On a node of a Ray cluster: make a shard, or take part in a training, in a folder that is as the driver's.
 
-`pipeline.core.cluster` sends this module to the nodes as it stands, for a node may not have the project. So it imports
-nothing of it: what it is handed imports the project, once the folder is there.
+That is the folder that all nodes share or, for shards, a folder of the node's own. `pipeline.core.cluster` sends this
+module to the nodes as it stands, for a node may not have the project. So it imports nothing of it: what it is handed
+imports the project, once the folder is there.
 """
 
 import contextlib
@@ -38,18 +39,18 @@ class Place:
     """Where a stage's shards are made, and with what.
 
     If all nodes share a folder, `folder` is that of the driver, `code` is on the path, and `witness` is a file that the
-    driver has put there. Else `witness` is empty: each node has a folder of its own, named `project` and `key`, with
-    the code (a zip, `parcels[0]`) and the other parcels.
+    driver has put there; a training is always so. Else `witness` is empty: each node has a folder of its own, named
+    `project` and `key`, with the code (a zip, `parcels[0]`) and the other parcels.
     """
 
     folder: str
     code: str
-    witness: str
-    project: str
-    key: str
-    parcels: Sequence[Parcel]
     variables: Mapping[str, str]
     versions: Mapping[str, str]
+    witness: str = ""
+    project: str = ""
+    key: str = ""
+    parcels: Sequence[Parcel] = ()
 
 
 @dataclass(frozen=True)
@@ -73,17 +74,9 @@ class Answer:
 def make_shard(place: Place, pickled: bytes, shard: Shard) -> Answer:
     """Make `shard` by the pickled `make(index, inputs, target)` in a folder that is as the driver's."""
     os.environ.update(place.variables)
-    here = ray.util.get_node_ip_address()
-    for name, version in place.versions.items():
-        found = _version(name)
-        if found != version:
-            return Answer(f"the node {here} has {name} {found}, and the stage was started with {version}")
+    if problem := _problem(place, ", or set BLEURT_RAY_FILES=store"):
+        return Answer(problem)
     if place.witness:
-        if not Path(place.folder, place.witness).exists():
-            return Answer(
-                f"the node {here} does not see the folder {place.folder}; let all nodes share it, or set "
-                "BLEURT_RAY_FILES=store"
-            )
         _enter(Path(place.folder), place.code)
         _make(pickled, shard)
         return Answer()
@@ -97,6 +90,32 @@ def make_shard(place: Place, pickled: bytes, shard: Shard) -> Answer:
         finally:
             for name in [*(parcel.path for parcel in shard.parcels), *(shard.target + suffix for suffix in SUFFIXES)]:
                 Path(name).unlink(missing_ok=True)
+
+
+def train(place: Place, pickled: bytes, arguments: Sequence[str], ranked: Mapping[str, str]) -> Answer:
+    """Call the pickled `main()` of a training stage, with `arguments` as `sys.argv`, as one of several processes.
+
+    `ranked` are the variables that torchrun would set; the process ends after the call, so that nothing keeps them.
+    """
+    os.environ.update({**place.variables, **ranked})
+    if problem := _problem(place):
+        return Answer(problem)
+    _enter(Path(place.folder), place.code)
+    sys.argv[:] = arguments
+    pickle.loads(pickled)()  # from our own driver
+    return Answer()
+
+
+def _problem(place: Place, otherwise: str = "") -> str:
+    """Why this node cannot work in `place`, as a sentence without its full stop; empty if it can."""
+    here = ray.util.get_node_ip_address()
+    for name, version in place.versions.items():
+        found = _version(name)
+        if found != version:
+            return f"the node {here} has {name} {found}, and the stage was started with {version}"
+    if place.witness and not Path(place.folder, place.witness).exists():
+        return f"the node {here} does not see the folder {place.folder}; let all nodes share it{otherwise}"
+    return ""
 
 
 def _version(name: str) -> str:

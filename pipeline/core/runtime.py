@@ -7,6 +7,7 @@ BLEURT_ENGINE   "local" (default) or "ray": a Ray cluster that already exists, b
 BLEURT_RAY_GPUS   GPUs of one task on the cluster, if its shards compute on a device: 0 (default), 0.5, 1, ...
 BLEURT_RAY_FILES  "shared" (default): all nodes see the folder in which a stage is started; "store": inputs, models,
                   code and results travel through Ray's object store
+BLEURT_RAY_PROCESSES  processes of a training on the cluster (`pipeline.training.launch`); 0 (default): training is here
 """
 
 import contextlib

@@ -4,12 +4,14 @@ python -m pipeline.finetune --pretrained models/pretrain/all --ratings data/coll
 """
 
 import argparse
+import functools
 from pathlib import Path
 
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 from pipeline.finetune.finetuning import finetune
 from pipeline.finetune.lessons import FinetuneParams
+from pipeline.training.launch import launch
 
 
 def main() -> None:
@@ -24,4 +26,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(functools.partial(launch, main))

@@ -4,11 +4,13 @@ python -m pipeline.pretrain --variant all --pairs data/perturb --labels data/lab
 """
 
 import argparse
+import functools
 from pathlib import Path
 
 from pipeline.core.params import load_names, load_params
 from pipeline.core.runtime import run_main
 from pipeline.pretrain.pretraining import PretrainParams, pretrain
+from pipeline.training.launch import launch
 
 
 def main() -> None:
@@ -25,4 +27,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(functools.partial(launch, main))

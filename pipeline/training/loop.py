@@ -129,7 +129,8 @@ def fit(
     wrapped = DistributedDataParallel(model, find_unused_parameters=True) if group.size > 1 else model
     started = time.time() - history.seconds
     losses = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
-    bar = tqdm(total=schedule.steps, initial=first, desc="train", unit="step", mininterval=2.0)
+    quiet = group.rank > 0  # one bar for all processes
+    bar = tqdm(total=schedule.steps, initial=first, desc="train", unit="step", mininterval=2.0, disable=quiet)
     with bar, Saver(state_file) as saver:
         for step in range(first, schedule.steps):
             rows = rows_at(step)

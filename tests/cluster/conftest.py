@@ -8,11 +8,21 @@ import pytest
 
 STORE_BYTES = 80_000_000
 
+LIMIT_SECONDS = 300
+"""A test that takes longer fails; with its fixtures it takes half a minute where nothing else runs."""
+
 SETTINGS = {"RAY_worker_niceness": "0", "RAY_enable_worker_prestart": "0", "RAY_prestart_worker_first_driver": "0"}
 """Ray's own: workers as fast as tests (else they have the lowest priority), and only as many as there are tasks."""
 
 
-@pytest.fixture(scope="module")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A cluster that hangs must not hold up all tests."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(LIMIT_SECONDS))
+
+
+@pytest.fixture(scope="session")
 def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The cluster; the nodes' temporary folders are `one` and `two` in its attribute `folder`."""
     ray = pytest.importorskip("ray", reason="the package ray is not installed (the extra ray)")

@@ -13,7 +13,7 @@ from pipeline.core.errors import BleurtError
 from pipeline.core.modules import ROOT
 from pipeline.training import loop
 
-SCRIPT = Path(__file__).with_name("trained_by_ranks.py")
+SCRIPT = ROOT / "tests" / "trained_by_ranks.py"
 
 
 def run(folder: Path, *options: str, dies_at: int = -1) -> subprocess.CompletedProcess[str]:
