@@ -6,6 +6,7 @@ python -m pipeline.finetune --pretrained models/pretrain/all --ratings data/coll
 import argparse
 from pathlib import Path
 
+from pipeline.core.outputs import making
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 from pipeline.finetune.finetuning import finetune
@@ -20,7 +21,8 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     arguments = parser.parse_args()
     params = load_params(arguments.params, "finetune", FinetuneParams)
-    finetune(params, arguments.pretrained, arguments.ratings, arguments.graded, arguments.out)
+    with making(arguments.out) as out:
+        finetune(params, arguments.pretrained, arguments.ratings, arguments.graded, out)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from dvclive.live import Live
 
-from pipeline.core import modules, runtime, work
+from pipeline.core import modules, outputs, runtime, work
 from pipeline.training.loop import History, fit, process_group
 from pipeline.training.schedule import Schedule
 
@@ -76,7 +76,7 @@ def write_training(out: Path, history: History, facts: Mapping[str, Any]) -> Non
 def note_training(out: Path, seconds: float) -> None:
     """Note what the training of `out` took, and where it ran; `pipeline.core.runtime.notes` reads it."""
     where, how = runtime.device(), runtime.precision(training=True)
-    runtime.note(out, training_seconds=round(seconds, 1), device=where, precision=how)
+    runtime.note(outputs.final(out), training_seconds=round(seconds, 1), device=where, precision=how)
 
 
 def write_counts(out: Path, rows_in: int, dropped: Mapping[str, int]) -> None:
@@ -87,4 +87,4 @@ def write_counts(out: Path, rows_in: int, dropped: Mapping[str, int]) -> None:
 
 def finish(state: Path) -> None:
     """Forget a finished run's state."""
-    work.remove_folder(state)
+    outputs.remove_folder(state)
