@@ -13,8 +13,8 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
-from typing import TextIO
 
 from pipeline.core.errors import BleurtError, StorageError
 from pipeline.core.shards import writing
@@ -45,8 +45,7 @@ def making(out: Path, *, among: bool = False) -> Iterator[Path]:
     with alone(out):
         try:
             with writing(out):
-                shutil.rmtree(new, ignore_errors=True)
-                new.mkdir(parents=True)
+                _empty(new)
             yield new
             with writing(out):
                 _replace(new, out, among=among)
@@ -59,6 +58,13 @@ def making(out: Path, *, among: bool = False) -> Iterator[Path]:
             shutil.rmtree(new, ignore_errors=True)
             with contextlib.suppress(OSError):  # other outputs may be in the making
                 new.parent.rmdir()
+
+
+def _empty(new: Path) -> None:
+    shutil.rmtree(new, ignore_errors=True)
+    while not new.is_dir():
+        with contextlib.suppress(FileNotFoundError):  # a run beside this one removed the parent, which was empty
+            new.mkdir(parents=True)
 
 
 def final(folder: Path) -> Path:
@@ -117,22 +123,21 @@ def alone(place: Path) -> Iterator[None]:
     file = LOCKS / f"{place.name}-{name}"
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        lock = file.open("a+", encoding="utf-8")
+        lock = file.open("a+b", buffering=0)
     with lock:
         _lock(lock, place)
         yield
 
 
-def _lock(lock: TextIO, place: Path) -> None:
+def _lock(lock: FileIO, place: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.seek(0)
-        process = lock.read().strip() or "unknown"
+        process = lock.read().decode().strip() or "unknown"
         raise BleurtError(f"{place}: another run (process {process}) is at work on it; let that end first.") from None
     except OSError:
         return  # a file system without locks
     with contextlib.suppress(OSError):  # the number is told to others; a full disk is met elsewhere
         lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
+        lock.write(f"{os.getpid()}\n".encode())

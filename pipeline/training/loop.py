@@ -120,6 +120,9 @@ def fit(
     model.train()
     optimizer = new_optimizer(model, schedule)
     history, best, first = History(), None, 0
+    if group.rank == 0:
+        for stale in state_file.parent.glob(f".{state_file.name}.*.tmp"):  # of a run that was killed while it saved
+            stale.unlink()
     if state_file.exists():
         first, history, best = _restore(state_file, model, optimizer)
         for point in history.points:

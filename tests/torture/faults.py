@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -28,18 +29,21 @@ def install(
     *,
     count: str | None = None,
     kill_at: int | None = None,
+    pause_at: int | None = None,
     full_from: int | None = None,
     clock: list[float] | None = None,
     bound: bool = False,
 ) -> None:
     """Spoil this process.
 
-    `count`: at its end it writes all changes to this file. `kill_at`: it dies just before this change, from 0.
+    `count`: at its end it writes all changes to this file. `kill_at`: it dies just before this change, from 0;
+    `pause_at`: it stops there until it is told to go on.
     `full_from`: the disk refuses this change and whatever else would grow it. `clock`: the time of the day jumps by
     these seconds at one reading after another. `bound`: root obeys permissions, as other users do.
     """
     if bound:
         obey_permissions()
+        tempfile.tempdir = None  # found anew, as in a process that starts
     if clock:
         jump(clock)
     changes: list[str] = []
@@ -52,10 +56,12 @@ def install(
         changes.append(f"{event} {what}")
         if number == kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
+        if number == pause_at:
+            os.kill(os.getpid(), signal.SIGSTOP)
         if full_from is not None and number >= full_from and event in GROWING:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), what)
 
-    if count is not None or kill_at is not None or full_from is not None:
+    if (count, kill_at, pause_at, full_from) != (None,) * 4:
         sys.addaudithook(watch)
     if count is not None:
         leave, file = os._exit, Path(count).absolute()

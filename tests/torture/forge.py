@@ -3,13 +3,15 @@
     python forge.py        orders come as lines of JSON on standard input, one answer to each on standard output
 
 An order {"do": "start", "folder": …, "words": ["-m", "pipeline.extract", …], "log": …, "environment": …, "fault": …} is
-answered by the process's id, {"do": "wait", "pid": …} by its exit code (negative: the signal that ended it).
+answered by the process's id, {"do": "wait", "pid": …} by its exit code (negative: the signal that ended it). {"do":
+"mount", "place": …, "bytes": …} mounts a small file system, if this process may.
 """
 
 import importlib
 import json
 import os
 import runpy
+import subprocess
 import sys
 import traceback
 from typing import Any
@@ -31,6 +33,9 @@ def main() -> None:
         order = json.loads(line)
         if order["do"] == "wait":
             answer = {"code": os.waitstatus_to_exitcode(os.waitpid(order["pid"], 0)[1])}
+        elif order["do"] == "mount":
+            words = ["mount", "-t", "tmpfs", "-o", f"size={order['bytes']}", "none", order["place"]]
+            answer = {"code": subprocess.run(words, stdout=sys.stderr).returncode}
         else:
             child = os.fork()
             if not child:

@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 from dvc.repo import Repo
 from dvc.utils.hydra import apply_overrides
 from networkx import topological_sort
@@ -59,7 +60,12 @@ class Forge:
         self.folder = folder
         path = os.pathsep.join([str(project), str(ROOT / "tests")])
         words = [*before, sys.executable, str(Path(__file__).with_name("forge.py"))]
-        own = environment(PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1", HF_HOME=str(folder / "hub"))
+        self.caches = [folder / name for name in ("hub", "home", "tmp", "xdg")]
+        for cache in self.caches:
+            cache.mkdir(exist_ok=True)
+        names = ("HF_HOME", "HOME", "TMPDIR", "XDG_CACHE_HOME")
+        places = dict(zip(names, map(str, self.caches), strict=True))
+        own = environment(PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1", **places)
         self.process = subprocess.Popen(
             words, cwd=project, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -84,6 +90,12 @@ class Forge:
         words = {"words": stage.words, "environment": environment or {}, "fault": fault}
         return Run(self, self._order(do="start", folder=str(folder), log=str(log), **words)["pid"], log)
 
+    def mount(self, place: Path, size_bytes: int) -> Path:
+        """Mount a file system of this size at `place`; the path by which it is seen from outside."""
+        place.mkdir(parents=True)
+        assert self._order(do="mount", place=str(place), bytes=size_bytes)["code"] == 0
+        return Path(f"/proc/{self.process.pid}/root{place}")
+
     def run(self, folder: Path, stage: Stage, environment: dict[str, str] | None = None, **fault: Any) -> "Done":
         """Start `stage` and wait for its end."""
         return self.start(folder, stage, environment, **fault).wait()
@@ -92,6 +104,7 @@ class Forge:
         """End the process."""
         assert self.process.stdin is not None
         self.process.stdin.close()
+        self.process.kill()  # its libraries take seconds to go
         self.process.wait()
 
 
@@ -119,10 +132,17 @@ class Run:
     def kill(self, seconds: float) -> None:
         """SIGKILL it and its workers after so many seconds; it may have ended before."""
         time.sleep(seconds)
-        try:
+        with suppress(ProcessLookupError):  # it has ended, or has no group of its own yet
             os.killpg(self.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass  # it has not yet, or no longer, a group of its own
+
+    @property
+    def paused(self) -> bool:
+        """Whether it has come to its pause."""
+        return psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+
+    def go_on(self) -> None:
+        """End its pause."""
+        os.kill(self.pid, signal.SIGCONT)
 
     def wait(self) -> Done:
         """Wait for its end."""
@@ -181,6 +201,11 @@ def standing(folder: Path, *before: str) -> Iterator[Stand]:
         yield Stand(project, ran, forge)
     finally:
         forge.close()
+
+
+def some(*names: str, quickly: int = 2) -> tuple[str, ...]:
+    """All `names` for `make torture`, which sets KILLS; the first of them for `make test`."""
+    return names if "KILLS" in os.environ else names[:quickly]
 
 
 def content(folder: Path) -> Content:
