@@ -21,7 +21,7 @@ def test_a_killed_run_goes_on_at_another_time(stand: Stand, copy: Callable[[], P
     folder, stage = copy(), stand.stages[name]
     shutil.rmtree(folder / stage.out)
     moment = 2 * len(stage.changes) // 3
-    assert stand.forge.run(folder, stage, kill_at=moment, clock=JUMPS).code == -signal.SIGKILL
+    assert stand.forge.run(folder, stage, kill_at=moment, clock=JUMPS).code == -signal.SIGKILL, moment
     for number, file in enumerate(sorted(file for file in folder.rglob("*") if file.is_file())):
         os.utime(file, (FILE_TIMES[number % 2],) * 2)
     done = stand.forge.run(folder, stage, clock=JUMPS)
