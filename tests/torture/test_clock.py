@@ -16,7 +16,7 @@ FILE_TIMES = (0, 4_102_444_800)
 """1970 and 2100."""
 
 
-@pytest.mark.parametrize("name", some("pretrain@all", "perturb", "extract", "finetune@all", "evaluate"))
+@pytest.mark.parametrize("name", some("pretrain@all", "perturb", "extract", "finetune@all", "evaluate", quickly=1))
 def test_a_killed_run_goes_on_at_another_time(stand: Stand, copy: Callable[[], Path], name: str) -> None:
     folder, stage = copy(), stand.stages[name]
     shutil.rmtree(folder / stage.out)

@@ -24,7 +24,7 @@ def closed() -> Iterator[Callable[[Path], None]]:
         folder.chmod(0o755)
 
 
-@pytest.mark.parametrize("name", some(*NAMES))
+@pytest.mark.parametrize("name", some(*NAMES, quickly=1))
 def test_caches_are_done_without(
     stand: Stand, copy: Callable[[], Path], closed: Callable[[Path], None], name: str
 ) -> None:
@@ -36,7 +36,7 @@ def test_caches_are_done_without(
     assert content(folder / stage.out) == stand.whole(stage)
 
 
-@pytest.mark.parametrize("name", some("collect", "perturb", "extract", "pretrain@all", "report"))
+@pytest.mark.parametrize("name", some("collect", "perturb", "extract", "pretrain@all", "report", quickly=1))
 @pytest.mark.parametrize("place", [".work", "out"])
 def test_a_folder_of_the_project_is_named(
     stand: Stand, copy: Callable[[], Path], closed: Callable[[Path], None], name: str, place: str
