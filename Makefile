@@ -9,7 +9,7 @@ export DVC_NO_ANALYTICS := 1
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: repro plan test check base format bench lock cluster models preflight gammas queue-clean clean
+.PHONY: repro plan test torture check base format bench lock latest cluster models preflight gammas queue-clean clean
 
 repro: $(ENV)  ## run the whole pipeline with the profile in params.yaml, then print the headline table
 	dvc repro
@@ -20,6 +20,11 @@ plan: $(ENV)  ## hours, disk and memory of a profile on a machine: make plan PRO
 
 test: $(ENV)  ## run the tests
 	python -m pytest
+
+KILLS ?= 100
+SEED ?= 1
+torture: $(ENV)  ## kill the stages at 100 random moments, fill the disk and more: make torture KILLS=100 SEED=1
+	KILLS=$(KILLS) SEED=$(SEED) python -m pytest tests/torture
 
 check: $(ENV)  ## lint, formatting, types
 	ruff check .
@@ -64,6 +69,12 @@ lock: ## write requirements.lock, and for `make cluster` requirements-cluster.lo
 	.lock-env/bin/pip freeze --all --exclude pip --exclude-editable | sed 's/+cpu$$//' | grep -vxFf requirements.lock \
 	  > requirements-cluster.lock
 	rm -rf .lock-env
+
+latest:  ## the tests on the newest releases that pyproject.toml's ranges allow, in .latest-env: make latest TESTS=tests/core
+	rm -rf .latest-env && $(PYTHON) -m venv .latest-env
+	.latest-env/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	.latest-env/bin/python tests/torture/releases.py requirements.lock
+	PATH="$(CURDIR)/.latest-env/bin:$$PATH" .latest-env/bin/python -m pytest --tb=line -rfE $(TESTS)
 
 queue-clean: $(ENV)  ## after a worker of DVC's queue was killed: its experiment counts as failed, the others go on
 	python -m pipeline.report.orphans

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core import runtime, work
+from pipeline.core import outputs, runtime, work
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,6 +23,7 @@ def real_data() -> Path:
 @pytest.fixture(autouse=True)
 def _own_work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "WORK", tmp_path / ".work")
+    monkeypatch.setattr(outputs, "LOCKS", tmp_path / ".work" / "locks")
     monkeypatch.setattr(runtime, "TIMES", tmp_path / ".work" / "times.jsonl")
 
 

@@ -89,8 +89,8 @@ def write_params(file: Path) -> None:
         YAML().dump(document, stream)
 
 
-def make_project(folder: Path) -> Path:
-    """Everything that `dvc repro` needs, in `folder`, under git and DVC."""
+def make_sources(folder: Path) -> Path:
+    """Everything that the stages need, in `folder`."""
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "pipeline", folder / "pipeline", ignore=ignore)
     shutil.copy(ROOT / "dvc.yaml", folder)
@@ -102,6 +102,12 @@ def make_project(folder: Path) -> Path:
     lines = (ROOT / "data" / "sample" / "ratings.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     (folder / "data" / "sample" / "ratings.tsv").write_text("".join(lines[: 1 + 7 * 24]), encoding="utf-8")
     write_params(folder / "params.yaml")
+    return folder
+
+
+def make_project(folder: Path) -> Path:
+    """Everything that `dvc repro` needs, in `folder`, under git and DVC."""
+    make_sources(folder)
     (folder / ".gitignore").write_text("/data\n/models\n/reports\n/.work\n", encoding="utf-8")
     subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True)
     run(folder, "-m", "dvc", "init", "-q")

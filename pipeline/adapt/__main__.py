@@ -11,6 +11,7 @@ import functools
 from pathlib import Path
 
 from pipeline.adapt.adapting import AdaptParams, adapt
+from pipeline.core.outputs import making
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 from pipeline.training.launch import launch
@@ -23,7 +24,9 @@ def main() -> None:
     parser.add_argument("--segments", type=Path, required=True, help="folder of segment shards, from extract")
     parser.add_argument("--out", type=Path, required=True, help="folder for the encoder")
     arguments = parser.parse_args()
-    adapt(load_params(arguments.params, "adapt", AdaptParams), arguments.segments, arguments.out)
+    params = load_params(arguments.params, "adapt", AdaptParams)
+    with making(arguments.out) as out:
+        adapt(params, arguments.segments, out)
 
 
 if __name__ == "__main__":

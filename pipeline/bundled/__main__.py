@@ -23,6 +23,7 @@ from typing import Any, Protocol, cast
 from pipeline.core import modules, work
 from pipeline.core.errors import InputError, ParamsError
 from pipeline.core.modules import code_fingerprint
+from pipeline.core.outputs import remove_folder
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 
@@ -68,7 +69,7 @@ def make(model: str, params_file: Path, data: Path, out: Path) -> None:
     state.mkdir(parents=True, exist_ok=True)
     recipe.make(model, params, data, state, state / "model")
     shutil.copytree(state / "model", out, dirs_exist_ok=True)
-    work.remove_folder(state)
+    remove_folder(state)
 
 
 def state_folder(model: str, module: str, params: Any, inputs: Sequence[Path]) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pipeline.collect.corpus import CollectParams
 from pipeline.collect.gather import collect
+from pipeline.core.outputs import making
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 
@@ -20,7 +21,9 @@ def main() -> None:
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    counts = collect(load_params(arguments.params, "collect", CollectParams), arguments.out)
+    params = load_params(arguments.params, "collect", CollectParams)
+    with making(arguments.out) as out:
+        counts = collect(params, out)
     for name, corpus in counts["by_corpus"].items():
         splits = ", ".join(f"{count} {split}" for split, count in corpus["by_split"].items() if count)
         print(f"collect: {name}: {corpus['rows_out']} of {corpus['rows_in']} rows ({splits})", flush=True)

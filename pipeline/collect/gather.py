@@ -1,11 +1,10 @@
 """Loads every corpus, divides the rows into splits and writes one table of ratings, with its counts.
 
 Corpora stand in the order of the params, and rows in the order of their corpus. Loading takes seconds, so the stage is
-not resumed by shards: they are written aside and moved in one step, and a killed run starts again.
+not resumed by shards: a killed run starts again.
 """
 
 import dataclasses
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -116,15 +115,10 @@ def _counts(entries: list[Entry], dropped: dict[str, Counter[str]]) -> dict[str,
 
 
 def _write(entries: list[Entry], counts: dict[str, Any], rows_per_shard: int, out: Path) -> None:
-    folder = work.WORK / "collect" / out.name
-    shutil.rmtree(folder, ignore_errors=True)
     for shard, start in enumerate(range(0, len(entries), rows_per_shard)):
         rows = [_row(entry) for entry in entries[start : start + rows_per_shard]]
-        write_shard(folder / shard_name(shard), table_of(rows, RATINGS))
-    work.write_json(folder / "counts.json", counts)
-    shutil.rmtree(out, ignore_errors=True)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    shutil.move(folder, out)
+        write_shard(out / shard_name(shard), table_of(rows, RATINGS))
+    work.write_json(out / "counts.json", counts)
 
 
 def _row(entry: Entry) -> dict[str, Any]:

@@ -186,7 +186,7 @@ def run_main(main: Callable[[], None]) -> None:
     A stage that succeeds adds a line to TIMES: the folder that it made, and what that cost.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    started = time.time()
+    started = time.monotonic()
     try:
         main()
     except BleurtError as error:
@@ -200,7 +200,7 @@ def _note_cost(out: str, started: float) -> None:
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     note(
         out,
-        seconds=round(time.time() - started, 1),
+        seconds=round(time.monotonic() - started, 1),
         cpu_seconds=round(sum(one.ru_utime + one.ru_stime for one in usage), 1),
         peak_bytes=peak_memory_bytes(),
     )

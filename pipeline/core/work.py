@@ -1,12 +1,11 @@
 """Runs a stage shard by shard, resumably and in parallel (law 5).
 
 A finished shard lies under `.work/<stage>/` under a name derived from its inputs, its parameters and the stage's code.
-A run that was killed finds it there; when all shards are done they are moved into the stage's output, which therefore
-is the same whether the run was killed or not. Counts of rows travel the same way (law 7).
+A run that was killed finds it there; when all shards are done they become the stage's output (`pipeline.core.outputs`),
+which therefore is the same whether the run was killed or not. Counts of rows travel the same way (law 7).
 """
 
 import concurrent.futures
-import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -25,6 +24,7 @@ import pyarrow
 from tqdm import tqdm
 
 from pipeline.core import cluster, modules, runtime
+from pipeline.core.outputs import alone, making, remove_folder
 from pipeline.core.shards import replacing, shard_name, write_shard
 
 WORK = Path(".work")
@@ -104,18 +104,25 @@ def fingerprint(job: Job, index: int) -> str:
 
 
 def run_job(job: Job, out: Path) -> dict[str, Any]:
-    """Make every shard, move them to `out/part-*.parquet`, write `out/counts.json` and return the counts."""
+    """Make every shard, move them to `out/part-*.parquet`, write `out/counts.json` and return the counts.
+
+    A BleurtError if another run in this working copy makes the same output, or works on the same shards.
+    """
     stage = job.module.split(".")[1]
     folder = WORK / stage / out.name
-    names = [fingerprint(job, index) for index in range(len(job.inputs))]
-    todo = [i for i, name in enumerate(names) if not _finished(folder / name)]
-    done = len(names) - len(todo)
-    if done:
-        print(f"{stage}: {done} of {len(names)} shards were finished by an earlier run", flush=True)
-    with tqdm(total=len(names), initial=done, desc=f"{stage} {out.name}", unit="shard") as bar:
-        for _ in _engine(job, todo, [folder / names[i] for i in todo]):
-            bar.update()
-    return _publish(folder, names, out)
+    with alone(folder):
+        with making(out) as new:
+            names = [fingerprint(job, index) for index in range(len(job.inputs))]
+            todo = [i for i, name in enumerate(names) if not _finished(folder / name)]
+            done = len(names) - len(todo)
+            if done:
+                print(f"{stage}: {done} of {len(names)} shards were finished by an earlier run", flush=True)
+            with tqdm(total=len(names), initial=done, desc=f"{stage} {out.name}", unit="shard") as bar:
+                for _ in _engine(job, todo, [folder / names[i] for i in todo]):
+                    bar.update()
+            counts = _gathered(folder, names, new)
+        remove_folder(folder)
+    return counts
 
 
 def _finished(target: Path) -> bool:
@@ -201,10 +208,10 @@ def write_json(file: Path, value: object) -> None:
         temporary.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _publish(folder: Path, names: Sequence[str], out: Path) -> dict[str, Any]:
+def _gathered(folder: Path, names: Sequence[str], out: Path) -> dict[str, Any]:
+    """Put the finished shards `names` of `folder` into `out` with their counts, which are returned."""
     total = {"rows_in": 0, "rows_out": 0}
     dropped: Counter[str] = Counter()
-    shutil.rmtree(out, ignore_errors=True)
     for index, name in enumerate(names):
         counts = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         total["rows_in"] += counts["rows_in"]
@@ -213,7 +220,6 @@ def _publish(folder: Path, names: Sequence[str], out: Path) -> dict[str, Any]:
         _place(folder / f"{name}.parquet", out / shard_name(index))
     result = {**total, "dropped": dict(sorted(dropped.items()))}
     write_json(out / "counts.json", result)
-    remove_folder(folder)
     return result
 
 
@@ -224,12 +230,3 @@ def _place(source: Path, file: Path) -> None:
             os.link(source, temporary)
         except OSError:
             shutil.copyfile(source, temporary)
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove `folder` at once, by a rename: a kill on the way may leave a hidden copy, never half of the folder."""
-    doomed = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(doomed, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        folder.rename(doomed)
-        shutil.rmtree(doomed, ignore_errors=True)

@@ -9,6 +9,7 @@ and OUT/counts.json; OUT/system_predictions too if a metric scores whole systems
 import argparse
 from pathlib import Path
 
+from pipeline.core.outputs import making
 from pipeline.core.params import load_names, load_params
 from pipeline.core.runtime import run_main
 from pipeline.evaluate.evaluation import EvaluateParams, evaluate
@@ -26,7 +27,8 @@ def main() -> None:
     params = load_params(arguments.params, "evaluate", EvaluateParams, without=tuple(sections_of(known.values())))
     sections = load_sections(arguments.params, [known[name] for name in params.baselines])
     variants = load_names(arguments.params, "variants")
-    evaluate(params, sections, variants, arguments.ratings, arguments.metrics, arguments.out)
+    with making(arguments.out) as out:
+        evaluate(params, sections, variants, arguments.ratings, arguments.metrics, out)
 
 
 if __name__ == "__main__":

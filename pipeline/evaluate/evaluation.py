@@ -3,7 +3,6 @@
 A metric's predictions are the unit of work and of resume. Metrics that score whole systems have a folder of their own.
 """
 
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,7 +72,6 @@ def evaluate(
         raise InputError("no row has the split test, so there is nothing to evaluate", file=ratings)
     contenders = _contenders(params, variants, metrics)
     settled = settle(contenders.values(), sections, rows_of(list_shards(ratings), "validation"), params.batch_tokens)
-    _clear(out)
     rows = rows_of(list_shards(ratings), "test")
     left_out = _failed(contenders, settled, rows)
     usable = {name: metric for name, metric in contenders.items() if name not in settled.failed}
@@ -98,14 +96,6 @@ def evaluate(
     signatures |= dict.fromkeys(came_along, CAME_ALONG) | others.signatures
     write_json(out / "method.json", _method(params, found, signatures) | {"not_scored": left_out})
     write_json(out / "counts.json", counts)
-
-
-def _clear(out: Path) -> None:
-    """Remove earlier results: they must not stand beside new predictions if this run is killed."""
-    for name in ("predictions", "system_predictions", "agreement", "clusters"):
-        shutil.rmtree(out / name, ignore_errors=True)
-    for file in out.glob("*.json"):
-        file.unlink()
 
 
 def _count_splits(ratings: Path) -> dict[str, object]:

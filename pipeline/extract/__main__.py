@@ -6,6 +6,8 @@ python -m pipeline.extract --params params.yaml --out data/extract
 import argparse
 from pathlib import Path
 
+from pipeline.core import work
+from pipeline.core.outputs import alone, making
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 from pipeline.extract.extraction import ExtractParams, extract, forget
@@ -18,9 +20,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the segments")
     arguments = parser.parse_args()
     params = load_params(arguments.params, "extract", ExtractParams)
-    counts = extract(params, arguments.out)
-    pages = counts["pages"]
-    forget(keep_articles="not_sampled" in pages["dropped"])
+    with alone(work.WORK / "extract"):
+        with making(arguments.out) as out:
+            counts = extract(params, out)
+        pages = counts["pages"]
+        forget(keep_articles="not_sampled" in pages["dropped"])
     print(f"extract: {counts['rows_out']} segments of {counts['rows_in']} sentences, {pages['rows_out']} articles")
     if params.segments is not None and counts["rows_out"] < params.segments:
         print(f"extract: fewer than extract.segments, {params.segments}: the source has no more")

@@ -28,6 +28,7 @@ from pydantic import Field, model_validator
 
 from pipeline.core import modules, work
 from pipeline.core.errors import InputError
+from pipeline.core.outputs import remove_folder
 from pipeline.core.params import AtLeastOne, AtLeastZero, params
 from pipeline.core.records import SEGMENTS
 from pipeline.core.shards import list_shards, read_shard, shard_name, write_shard
@@ -97,11 +98,12 @@ def extract(params: ExtractParams, out: Path) -> dict[str, Any]:
 
 def forget(*, keep_articles: bool) -> None:
     """Remove the stage's work folder, but for the articles of the dumps if they are kept for the next sample."""
-    for folder in (work.WORK / "extract").iterdir():
-        if not (keep_articles and folder.name == DUMPS):
-            shutil.rmtree(folder, ignore_errors=True)
     if not keep_articles:
-        shutil.rmtree(work.WORK / "extract", ignore_errors=True)
+        remove_folder(work.WORK / "extract")
+        return
+    for folder in (work.WORK / "extract").iterdir():
+        if folder.name != DUMPS:
+            remove_folder(folder)
 
 
 def _fingerprint(params: ExtractParams, dumps: Sequence[Path]) -> str:

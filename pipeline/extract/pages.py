@@ -7,7 +7,6 @@ dumps reads them, not the dumps. Parts are read in parallel, and a kill costs th
 import hashlib
 import json
 import re
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from pipeline.core import modules, work
+from pipeline.core.outputs import remove_folder
 from pipeline.core.shards import list_shards, table_of
 from pipeline.extract.blocks import parts_of
 from pipeline.extract.dump import MAX_PAGE_CHARACTERS, Dump, Page
@@ -105,7 +105,7 @@ def read_articles(dumps: Sequence[Path]) -> Articles:
         work.run_job(work.Job(__name__, read_part, [[part.file] for part in parts], spans, on_device=False), folder)
         for other in folder.parent.iterdir():
             if other != folder:
-                shutil.rmtree(other, ignore_errors=True)
+                remove_folder(other)
     return _articles(folder, {name for dump in dumps for name in namespaces(dump)})
 
 

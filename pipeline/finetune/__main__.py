@@ -7,6 +7,7 @@ import argparse
 import functools
 from pathlib import Path
 
+from pipeline.core.outputs import making
 from pipeline.core.params import load_params
 from pipeline.core.runtime import run_main
 from pipeline.finetune.finetuning import finetune
@@ -22,7 +23,8 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     arguments = parser.parse_args()
     params = load_params(arguments.params, "finetune", FinetuneParams)
-    finetune(params, arguments.pretrained, arguments.ratings, arguments.graded, arguments.out)
+    with making(arguments.out) as out:
+        finetune(params, arguments.pretrained, arguments.ratings, arguments.graded, out)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import argparse
 import functools
 from pathlib import Path
 
+from pipeline.core.outputs import making
 from pipeline.core.params import load_names, load_params
 from pipeline.core.runtime import run_main
 from pipeline.pretrain.pretraining import PretrainParams, pretrain
@@ -23,7 +24,8 @@ def main() -> None:
     arguments = parser.parse_args()
     params = load_params(arguments.params, "pretrain", PretrainParams)
     signals = load_names(arguments.params, "signals")
-    pretrain(params, signals, arguments.variant, arguments.pairs, arguments.labels, arguments.out)
+    with making(arguments.out) as out:
+        pretrain(params, signals, arguments.variant, arguments.pairs, arguments.labels, out)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from pipeline.core.errors import InputError
+from pipeline.core.outputs import making
 from pipeline.core.params import AtLeastOne, load_params, params
 from pipeline.core.runtime import run_main
 from pipeline.core.work import write_json
@@ -49,7 +50,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.only_print:
         folders = Folders(**{field.name: getattr(arguments, field.name) for field in fields(Folders)})
-        report(load_params(arguments.params, "report", ReportParams), arguments.params, folders, arguments.out)
+        params = load_params(arguments.params, "report", ReportParams)
+        with making(arguments.out, among=True) as out:
+            report(params, arguments.params, folders, out)
     print(show(arguments.out))
 
 

@@ -120,6 +120,9 @@ def fit(
     model.train()
     optimizer = new_optimizer(model, schedule)
     history, best, first = History(), None, 0
+    if group.rank == 0:
+        for stale in state_file.parent.glob(f".{state_file.name}.*.tmp"):  # of a run that was killed while it saved
+            stale.unlink()
     if state_file.exists():
         first, history, best = _restore(state_file, model, optimizer)
         for point in history.points:
@@ -127,7 +130,7 @@ def fit(
                 log(int(point["step"]), point)
     check_same_step(group, first)
     wrapped = DistributedDataParallel(model, find_unused_parameters=True) if group.size > 1 else model
-    started = time.time() - history.seconds
+    started = time.monotonic() - history.seconds
     losses = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
     quiet = group.rank > 0  # one bar for all processes
     bar = tqdm(total=schedule.steps, initial=first, desc="train", unit="step", mininterval=2.0, disable=quiet)
@@ -139,7 +142,7 @@ def fit(
             losses += weight * mine
             history.loss_steps += 1
             history.rows_seen += len(rows)
-            history.seconds = time.time() - started
+            history.seconds = time.monotonic() - started
             last = step + 1 == schedule.steps
             evaluates, saves = ((step + 1) % n == 0 or last for n in (schedule.evaluate_every, schedule.save_every))
             if evaluates or saves or losses.device.type == "cpu" or (step + 1) % CHECK_EVERY == 0:

@@ -4,17 +4,17 @@ What a run took, and on what device, goes to the notes of `pipeline.core.runtime
 only what is the same in every run of the same inputs, params and code on the same kind of machine.
 """
 
+import contextlib
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from dvclive.live import Live
 
-from pipeline.core import modules, runtime, work
+from pipeline.core import modules, outputs, runtime, work
 from pipeline.training.loop import History, fit, process_group
 from pipeline.training.schedule import Schedule
 
@@ -31,7 +31,7 @@ def state_folder(stage: str, name: str, inputs: Sequence[Path], *settings: objec
     return work.WORK / stage / f"{name}-{digest}"
 
 
-@contextmanager
+@contextlib.contextmanager
 def curves(out: Path) -> Iterator[Callable[[int, dict[str, float]], None]]:
     """A logger that writes dvclive curves (loss, validation) under `out/live` while the run goes on."""
     with Live(str(out / "live"), save_dvc_exp=False, dvcyaml=None, report=None, cache_images=False) as live:
@@ -55,8 +55,14 @@ def run(
     state: Path,
     out: Path,
 ) -> History | None:
-    """`fit` in torchrun's process group, if there is one; None in every process except the one that writes results."""
-    with process_group() as group, curves(out if group.rank == 0 else state / f"rank{group.rank}") as log:
+    """`fit` in torchrun's process group, if there is one; None in every process except the one that writes results.
+
+    A BleurtError if another run in this working copy trains in `state`.
+    """
+    with process_group() as group, contextlib.ExitStack() as stack:
+        if group.rank == 0:
+            stack.enter_context(outputs.alone(state))
+        log = stack.enter_context(curves(out if group.rank == 0 else state / f"rank{group.rank}"))
         history = fit(model, loss, rows_at, schedule, state / "state.pt", evaluate=evaluate, log=log, group=group)
         return history if group.rank == 0 else None
 
@@ -76,7 +82,7 @@ def write_training(out: Path, history: History, facts: Mapping[str, Any]) -> Non
 def note_training(out: Path, seconds: float) -> None:
     """Note what the training of `out` took, and where it ran; `pipeline.core.runtime.notes` reads it."""
     where, how = runtime.device(), runtime.precision(training=True)
-    runtime.note(out, training_seconds=round(seconds, 1), device=where, precision=how)
+    runtime.note(outputs.final(out), training_seconds=round(seconds, 1), device=where, precision=how)
 
 
 def write_counts(out: Path, rows_in: int, dropped: Mapping[str, int]) -> None:
@@ -87,4 +93,4 @@ def write_counts(out: Path, rows_in: int, dropped: Mapping[str, int]) -> None:
 
 def finish(state: Path) -> None:
     """Forget a finished run's state."""
-    work.remove_folder(state)
+    outputs.remove_folder(state)

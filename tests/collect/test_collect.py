@@ -88,4 +88,4 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(folder: Path) -> None:
         file.write("Sentence.\tCandidate.\tgood\tS1\t99\tperfect\tnews\n")
     result = run(folder, "data/out")
     assert (result.returncode, result.stderr) == (2, "error: ratings.tsv, line 122: score is not a number: 'good'.\n")
-    assert not (folder / "data").exists()
+    assert not (folder / "data" / "out").exists()

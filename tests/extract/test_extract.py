@@ -126,7 +126,7 @@ def test_killed_run_continues_with_other_workers_and_gives_the_same_bytes(whole:
         os.killpg(process.pid, signal.SIGKILL)
     finished = list(tmp_path.glob(".work/extract/sentences-0/*.json"))
     assert 1 <= len(finished) < 5
-    assert not (tmp_path / "data").exists()
+    assert not (tmp_path / "data" / "extract").exists()
     again = run(tmp_path, whole / "d.xml.bz2", 2, **sizes)
     assert f"{len(finished)} of 5 shards were finished by an earlier run" in again.stdout
     assert output(tmp_path) == output(whole)
@@ -149,7 +149,7 @@ def test_bad_dump_is_one_sentence(tmp_path: Path, name: str) -> None:
     assert done.returncode == 2
     assert f"error: {message}" in done.stderr
     assert "Traceback" not in done.stderr
-    assert not (tmp_path / "data").exists()
+    assert not (tmp_path / "data" / "extract").exists()
 
 
 def test_only_redirects_and_only_long_sentences(tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def train_cycle(model: MarianMTModel, examples: list[Example], params: Params, c
     stream = curriculum(examples, cycle, params)
     for _ in range(step):
         next(stream)
-    started, saved, tally, tokens, first_read = time.time(), time.time(), 0.0, 0, read
+    started, saved, tally, tokens, first_read = time.monotonic(), time.monotonic(), 0.0, 0, read
     while read < cycle.pieces:
         batch = next(stream)
         for group in optimizer.param_groups:
@@ -270,11 +270,11 @@ def train_cycle(model: MarianMTModel, examples: list[Example], params: Params, c
         optimizer.zero_grad()
         step, read, tally, tokens = step + 1, read + size_of(batch), tally + float(loss.detach()), tokens + count
         if step % 100 == 0:
-            speed = (read - first_read) / (time.time() - started)
+            speed = (read - first_read) / (time.monotonic() - started)
             print(f"step {step} read {read:,} loss {tally / tokens:.3f} ({speed:.0f} pieces/s)", flush=True)
             tally, tokens = 0.0, 0
-        if time.time() - saved > SAVE_SECONDS or read >= cycle.pieces:
+        if time.monotonic() - saved > SAVE_SECONDS or read >= cycle.pieces:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "read": read}
             with replacing(state_file) as temporary:
                 torch.save(state, temporary)
-            saved = time.time()
+            saved = time.monotonic()
