@@ -9,7 +9,6 @@ A pair that repeats another of its shard, or whose candidate equals its referenc
 """
 
 import dataclasses
-import html
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from pipeline.core.params import params
 from pipeline.core.records import PAIRS, SEGMENTS, Reason
 from pipeline.core.shards import generator, read_shard, table_of
 from pipeline.core.work import Outcome
+from pipeline.files.character_references import unescaped
 
 TECHNIQUES = "pipeline.perturb.techniques"
 """Package whose modules are the techniques."""
@@ -175,13 +175,13 @@ def chosen(count: int, share: float, rng: numpy.random.Generator) -> list[int]:
     return sorted(rng.permutation(count)[: round(count * share)].tolist())
 
 
-def unescaped(text: str) -> str:
+def plain(text: str) -> str:
     """`text` with character references such as `&apos;` undone, and single spaces between its words.
 
-    >>> unescaped("the&nbsp;Union &apos;s"), unescaped(" &#32;&nbsp;")
+    >>> plain("the&nbsp;Union &apos;s"), plain(" &#32;&nbsp;")
     ("the Union 's", '')
     """
-    return " ".join(html.unescape(text).split())
+    return " ".join(unescaped(text).split())
 
 
 def translated(attempt: Attempt, translation: str | None) -> Attempt:
@@ -192,6 +192,6 @@ def translated(attempt: Attempt, translation: str | None) -> Attempt:
     """
     if translation is None:
         return dataclasses.replace(attempt, reason=Reason.TOO_LONG)
-    candidate = unescaped(translation)
+    candidate = plain(translation)
     reason = None if candidate else Reason.EMPTY_TRANSLATION
     return dataclasses.replace(attempt, candidate=candidate, reason=reason)

@@ -17,10 +17,6 @@ def test_it_takes_at_most_20_megabytes() -> None:
     assert sum(file.stat().st_size for file in METRIC.iterdir()) <= 20e6
 
 
-def test_the_code_beside_its_weights_is_the_projects() -> None:
-    assert (METRIC / "alignment.py").read_bytes() == (ROOT / "pipeline" / "metric" / "alignment.py").read_bytes()
-
-
 @pytest.mark.skipif(
     any(importlib.util.find_spec(part) is None for part in PARTS), reason="the packaged encoder is absent (make base)"
 )

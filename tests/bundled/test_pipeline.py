@@ -250,3 +250,10 @@ def test_stored_translators_translate(tree: Path, monkeypatch: pytest.MonkeyPatc
     params = load_params(tree / "params.yaml", "bundled.translator", module.Params)
     module.make("translator-en-x", params, tree / "data/real", tree, tree / "out")
     assert len(Translator(tree / "out").translate(["The cat sees the dog.", ""], "de", 2, 4)) == 2
+
+
+@pytest.mark.parametrize("model", sorted(file.parent.name for file in (ROOT / "models/bundled").glob("*/alignment.py")))
+def test_the_code_beside_the_weights_is_the_projects(model: str) -> None:
+    assert (ROOT / "models/bundled" / model / "alignment.py").read_bytes() == (
+        ROOT / "pipeline/metric/alignment.py"
+    ).read_bytes()

@@ -24,10 +24,6 @@ def test_it_takes_at_most_50_megabytes() -> None:
     assert sum(file.stat().st_size for file in METRIC.iterdir()) <= 50e6
 
 
-def test_the_code_beside_its_weights_is_the_projects() -> None:
-    assert (METRIC / "alignment.py").read_bytes() == (ROOT / "pipeline" / "metric" / "alignment.py").read_bytes()
-
-
 def test_its_anchors_stand_in_order(scorer: BleurtScorer) -> None:
     assert scorer.calibration is not None
     anchors = scorer.calibration.anchors

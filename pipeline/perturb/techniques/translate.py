@@ -21,7 +21,7 @@ from pipeline.core.records import Reason
 from pipeline.core.scripts import length
 from pipeline.core.shards import generator
 from pipeline.files.parallel import Draw, TextSource, check_sources, parallel_sentences
-from pipeline.perturb.pairs import Attempt, Made, Shard, translated, unescaped
+from pipeline.perturb.pairs import Attempt, Made, Shard, plain, translated
 from pipeline.teachers.translator import load_translator
 
 
@@ -87,8 +87,8 @@ def sentences(params: Params, seed: int) -> Draw[Drawn]:
     lost: Counter[str] = Counter()
     for source in params.sources if params.pairs else ():
         for number, (escaped, foreign) in enumerate(parallel_sentences(source), start=1):
-            text = unescaped(escaped)
-            if not text or not unescaped(foreign):
+            text = plain(escaped)
+            if not text or not plain(foreign):
                 lost[Reason.EMPTY_TEXT.value] += 1
             elif not params.min_words <= length(text) <= params.max_words:
                 lost[Reason.WORDS.value] += 1
