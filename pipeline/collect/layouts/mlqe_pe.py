@@ -3,10 +3,12 @@
 A table with the columns `language_pair`, `split` (train, dev, test), `segment`, `source`, `translation`,
 `post_edit_tokens`, `mean` (0-100) and `z_mean`. The post-edit stands as tokens; sacremoses makes a text of them, which
 is the reference. It was made from the translation itself: an untouched translation equals its reference. The system is
-not named, as there is one for each language pair.
+not named, as there is one for each language pair. `hter`, the share of words that the post-editor changed, is kept
+beside the rating, negated, where the column is there: an upper mark for metrics without references.
 """
 
 from collections import Counter
+from pathlib import Path
 
 from sacremoses import MosesDetokenizer
 
@@ -26,7 +28,7 @@ from pipeline.collect.corpus import (
 from pipeline.core.errors import InputError
 from pipeline.files.fetch import local
 from pipeline.files.lines import number
-from pipeline.files.tables import read_table, text
+from pipeline.files.tables import Row, read_table, text
 
 LAYOUT = Layout(splits=True)
 SPLITS = {"train": TRAIN, "dev": VALIDATION, "test": TEST}
@@ -68,6 +70,11 @@ def load(corpus: Corpus) -> Loaded:
                     z=z,
                     score=z,
                     split=split,
+                    published=_published(row, file, line),
                 )
             )
     return loaded
+
+
+def _published(row: Row, file: Path, line: int) -> tuple[tuple[str, float], ...]:
+    return (("hter", -number(row["hter"], "hter", file, line)),) if "hter" in row else ()

@@ -9,7 +9,7 @@ intervals, beside the baselines, and paired tests against the best of them, corr
 of their own show agreement on segments with ties, clusters of significance, and, if the ratings name systems, agreement
 on systems (docs/pipeline.md explains each). A baseline that scores whole systems, such as bleu, joins the latter. One
 that cannot score (no model, no server, no sources) is left out, and standard error says why. --published takes scores
-of others and --export writes ours, as files of WMT's metrics task.
+of others and --export writes ours, as files of WMT's metrics task; scores that came with the ratings stand beside them.
 Ratings are a CSV, TSV, JSONL or Parquet file (or a folder of these) with the columns reference, candidate and score, as
 the layout `own` reads them, or a folder that the stage collect wrote, whose rows of --split are taken. Texts are read
 as `collect` reads them (character references undone unless --character_references kept, rows with more words than
@@ -41,6 +41,7 @@ from pipeline.core.records import (
     headline_statistics,
 )
 from pipeline.evaluate.benchmark import Findings, Settings, as_records, benchmark
+from pipeline.evaluate.evaluation import CAME_ALONG, published_scores
 from pipeline.evaluate.metrics import Level, Metric, Settled, known_metrics, settings_of
 from pipeline.evaluate.metrics_task import Published, scores_of_others, write_scores
 from pipeline.evaluate.predictions import all_left_out, attempt
@@ -106,11 +107,13 @@ def run(arguments: argparse.Namespace) -> int:
     others = scores_of_others(files, rows, set())
     for one in others.left_out:
         print(f"warning: {one['metric']}: {one['rows']} ratings are left out: {one['reason']}", file=sys.stderr)
-    scores, system_scores = pandas.concat([scores, others.segments]), pandas.concat([system_scores, others.systems])
+    came_along = published_scores(rows)
+    scores = pandas.concat([scores, came_along, others.segments])
+    system_scores = pandas.concat([system_scores, others.systems])
     findings = benchmark(rows, scores, system_scores, settings)
     usable = [metric for metric in metrics if metric.name not in settled.failed]
     signatures = {metric.name: metric.signature(settings_of(metric, settled.settings)) for metric in usable}
-    signatures |= others.signatures
+    signatures |= dict.fromkeys(came_along["metric"].unique(), CAME_ALONG) | others.signatures
     if arguments.export is not None:
         export(arguments.export, rows, scores, system_scores)
     if arguments.format is Format.JSON:

@@ -34,7 +34,14 @@ def test_rows_keep_their_split_and_references_are_detokenised(tmp_path: Path, wr
     first = loaded.ratings[0]
     assert (first.reference, first.candidate, first.source) == ("He's come, he said.", "He came", "A venit.")
     assert (first.raw, first.z, first.score, first.system) == (23.0, -1.5, -1.5, None)
+    assert first.published == (("hter", -0.2),)
     assert loaded.dropped == {OTHER_PAIR: 1}
+
+
+def test_a_table_without_hter_is_read_as_well(tmp_path: Path, write: Write, corpus: Make) -> None:
+    lines = [line.split("\t") for line in (HEADER, *ROWS)]
+    file = write(tmp_path / "mlqe.tsv", "".join("\t".join([*line[:7], *line[8:]]) for line in lines))
+    assert [one.published for one in load(corpus("mlqe_pe", file, split=Split.PUBLISHED)).ratings] == [()] * 4
 
 
 @pytest.mark.parametrize(

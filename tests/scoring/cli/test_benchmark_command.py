@@ -297,3 +297,15 @@ def test_an_unknown_baseline_is_refused(own: Path, checkpoint: Path, capsys: pyt
         main(["benchmark", "--ratings", str(own), "-c", str(checkpoint), "--baselines", "blue"])
     assert ended.value.code == 2
     assert "--baselines: must be one of bertscore, " in capsys.readouterr().err
+
+
+def test_scores_that_came_with_the_ratings_stand_beside_the_others(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{**row, "published": [("hter", row["score"])]} for row in ROWS]
+    write_shard(tmp_path / "collect" / shard_name(0), table_of(rows, RATINGS))
+    assert benchmark(tmp_path / "collect", checkpoint, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    values = {(row["metric"], row["language_pair"], row["statistic"]): row["value"] for row in found["agreement"]}
+    assert values["published/hter", "average", "kendall"] == pytest.approx(1.0)
+    assert found["signatures"]["published/hter"] == "as published with the ratings"
