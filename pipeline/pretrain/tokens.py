@@ -2,7 +2,7 @@
 
 The tokens of each shard of pairs are one Arrow file under `.work/pretrain/tokens-<fingerprint>`, where another pair,
 another tokenizer or another `max_tokens` means another fingerprint. A file either is whole or does not exist. Processes
-that want the same tokens at once wait for the first of them; after a kill, the next run makes what is missing.
+that want the same tokens at once share the shards out; after a kill, the next run makes what is missing.
 `datasets` maps the files as one table. Pages of a map that have been read count as memory of the process, so ids take
 two bytes if the vocabulary allows it.
 """
@@ -10,6 +10,7 @@ two bytes if the vocabulary allows it.
 import contextlib
 import fcntl
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,12 +83,16 @@ def mapped_pairs(pairs: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: in
     shards = list_shards(pairs)
     folder = work.WORK / "pretrain" / f"tokens-{_fingerprint(pairs, tokenizer, max_tokens)}"
     files = [folder / f"{shard.stem}.arrow" for shard in shards]
-    with _alone(folder):
-        for shard, file in zip(shards, files, strict=True):
-            if not file.exists():
-                table = read_shard(shard, PAIRS)
-                references, candidates = (table.column(name).to_pylist() for name in ("reference", "candidate"))
-                _write(file, encode_pairs(tokenizer, references, candidates, max_tokens), features(len(tokenizer)))
+    missing = [(shard, file) for shard, file in zip(shards, files, strict=True) if not file.exists()]
+    if missing and os.environ.get("RANK", "0") == "0":
+        print(f"pretrain: {len(missing)} of {len(shards)} shards of pairs to tokenise, for all variants", flush=True)
+    for waits in (False, True):  # first what no other process is making, then what the others have not finished
+        for shard, file in missing:
+            with _alone(file, waits) as alone:
+                if alone and not file.exists():
+                    table = read_shard(shard, PAIRS)
+                    references, candidates = (table.column(name).to_pylist() for name in ("reference", "candidate"))
+                    _write(file, encode_pairs(tokenizer, references, candidates, max_tokens), features(len(tokenizer)))
     dataset = datasets.concatenate_datasets([datasets.Dataset.from_file(str(file)) for file in files])
     if not len(dataset):
         raise InputError("holds no pairs", file=pairs)
@@ -117,12 +122,16 @@ def _fingerprint(pairs: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: in
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Inside, no other process is inside with the same `folder`; a process that is killed lets the others in."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _alone(file: Path, waits: bool) -> Iterator[bool]:
+    """Whether no other process is inside with the same `file`, or True after waiting for it, killed or done."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def features(vocabulary: int) -> datasets.Features:

@@ -88,6 +88,7 @@ def process_group() -> Iterator[Group]:
     if torch.distributed.is_initialized():
         yield Group(torch.distributed.get_rank(), size)
         return
+    _check_restarts()
     on_gpu = runtime.device().startswith("cuda")
     if on_gpu:
         torch.cuda.set_device(runtime.device())
@@ -96,6 +97,16 @@ def process_group() -> Iterator[Group]:
         yield Group(torch.distributed.get_rank(), size)
     finally:
         torch.distributed.destroy_process_group()
+
+
+def _check_restarts() -> None:
+    """Refuse torchrun's restarts if all attempts share a store: addresses of dead processes are left in it."""
+    shared = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    if shared and int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")):
+        raise BleurtError(
+            "torchrun --max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the environment, and the backend "
+            "c10d: else restarted processes may wait for dead ones."
+        )
 
 
 def fit(

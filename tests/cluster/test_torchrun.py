@@ -13,13 +13,14 @@ from pipeline.core.errors import BleurtError
 from pipeline.core.modules import ROOT
 from pipeline.training import loop
 
+OWN_STORES = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 SCRIPT = ROOT / "tests" / "trained_by_ranks.py"
 
 
 def run(folder: Path, *options: str, dies_at: int = -1) -> subprocess.CompletedProcess[str]:
     """The script in `folder`, under torchrun if there are options."""
     folder.mkdir(exist_ok=True)
-    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "BLEURT_DEVICE": "cpu"}
+    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "BLEURT_DEVICE": "cpu", OWN_STORES: "1"}
     torchrun = ["-m", "torch.distributed.run", "--standalone", *options] if options else []
     command = [sys.executable, *torchrun, str(SCRIPT), str(folder), str(dies_at)]
     return subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, timeout=300)
@@ -67,6 +68,14 @@ def test_torchrun_restarts_the_processes_by_itself(two: dict[str, Any], tmp_path
     assert done.returncode == 0 and (tmp_path / "died").exists()
     assert "continuing from step 6" in done.stdout
     assert same(result(tmp_path), two, 0.0)
+
+
+def test_restarts_that_would_find_addresses_of_the_attempt_before_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {"WORLD_SIZE": "2", "TORCHELASTIC_MAX_RESTARTS": "3", "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(BleurtError, match=rf"^torchrun --max-restarts needs {OWN_STORES}=1"), loop.process_group():
+        pass
 
 
 def test_processes_that_would_go_on_from_different_steps_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,8 @@ def test_a_shard_that_a_kill_left_out_is_made(tokenizer: Any, tmp_path: Path, mo
     with pytest.raises(KeyboardInterrupt):
         mapped_pairs(pairs, tokenizer, 9)
     (folder,) = (work.WORK / "pretrain").iterdir()
-    assert sorted(file.name for file in folder.iterdir()) == ["lock", "part-00000.arrow", "part-00001.arrow"]
+    made = sorted(file.name for file in folder.iterdir() if file.suffix != ".lock")
+    assert made == ["part-00000.arrow", "part-00001.arrow"]
     monkeypatch.setattr(tokens, "encode_pairs", encode)
     assert len(mapped_pairs(pairs, tokenizer, 9)) == 5
 
@@ -108,6 +109,18 @@ def test_processes_that_start_at_once_share_the_files(tokenizer: Any, tmp_path: 
     assert found == [encode_pairs(tokenizer, REFERENCES, CANDIDATES, 9).lengths.tolist()] * 4
     (folder,) = (tmp_path / "made" / "pretrain").iterdir()
     assert len(list(folder.glob("*.arrow"))) == 3 and not list(folder.glob("*.tmp"))
+
+
+def test_a_shard_that_another_process_makes_is_waited_for_at_the_end(tokenizer: Any, tmp_path: Path) -> None:
+    pairs = write(tmp_path / "pairs")
+    folder = tmp_path / "made" / "pretrain" / f"tokens-{tokens._fingerprint(pairs, tokenizer, 9)}"
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        with tokens._alone(folder / "part-00000.arrow", waits=True):
+            found = pool.apply_async(_lengths, (pairs, tmp_path / "encoder", tmp_path / "made"))
+            while not (folder / "part-00002.arrow").exists():
+                found.wait(0.1)
+            assert not found.ready() and not (folder / "part-00000.arrow").exists()
+        assert len(found.get(60)) == 5
 
 
 def test_no_pairs_are_refused(tokenizer: Any, tmp_path: Path) -> None:
