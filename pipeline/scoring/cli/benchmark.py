@@ -104,10 +104,10 @@ def run(arguments: argparse.Namespace) -> int:
     scores, system_scores, seconds = score_all(metrics, settled, rows)
     corpora = sorted({row["corpus"] for row in rows})
     files = [Published(str(file), corpus) for file in arguments.published for corpus in corpora]
-    others = scores_of_others(files, rows, set())
+    came_along = published_scores(rows)
+    others = scores_of_others(files, rows, set(came_along["metric"]))
     for one in others.left_out:
         print(f"warning: {one['metric']}: {one['rows']} ratings are left out: {one['reason']}", file=sys.stderr)
-    came_along = published_scores(rows)
     scores = pandas.concat([scores, came_along, others.segments])
     system_scores = pandas.concat([system_scores, others.systems])
     findings = benchmark(rows, scores, system_scores, settings)

@@ -309,3 +309,14 @@ def test_scores_that_came_with_the_ratings_stand_beside_the_others(
     values = {(row["metric"], row["language_pair"], row["statistic"]): row["value"] for row in found["agreement"]}
     assert values["published/hter", "average", "kendall"] == pytest.approx(1.0)
     assert found["signatures"]["published/hter"] == "as published with the ratings"
+
+
+def test_scores_of_others_may_not_have_the_name_of_scores_that_came_with_the_ratings(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{**row, "system": "a", "segment": str(n), "published": [("ter", 0.5)]} for n, row in enumerate(ROWS)]
+    write_shard(tmp_path / "collect" / shard_name(0), table_of(rows, RATINGS))
+    file = tmp_path / "ter.seg.score"
+    file.write_text("ter\tde-en\ttestset\tref\ta\t0\t0.5\n", encoding="utf-8")
+    assert benchmark(tmp_path / "collect", checkpoint, "--published", str(file)) == 2
+    assert "scores of this metric were published with the ratings" in capsys.readouterr().err
