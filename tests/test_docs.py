@@ -69,9 +69,9 @@ def overrides(command: str) -> list[list[str]]:
     settings = [words[i + 1] for i, word in enumerate(words) if word == "-S"]
     choices = []
     for setting in settings:
-        key, _, value = setting.partition("=")
+        key, equals, value = setting.partition("=")  # without it: ~key, which takes a key away
         values = [value] if value.startswith(("[", "{")) else value.split(",")
-        choices.append([f"{key}={one}" for one in values])
+        choices.append([f"{key}{equals}{one}" for one in values])
     return [list(one) for one in itertools.product(*choices)]
 
 
