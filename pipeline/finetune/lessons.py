@@ -40,9 +40,9 @@ class FinetuneParams:
     seed; null for all. `members`: how many runs, with different orders of batches and different dropout, are averaged
     weight by weight.
 
-    The last layer is fresh; or, with `start`, that of a column of pre-training, such as `metric_score`; or, with
-    `probe`, the solution of a ridge regression with this penalty. `adapter`: rank of the matrices that are trained in
-    place of the encoder's weights; null trains the weights.
+    The last layer is fresh; or, with `start`, that of a column of pre-training, such as `metric_score`, or of an aspect
+    of a checkpoint that was fine-tuned before; or, with `probe`, the solution of a ridge regression with this penalty.
+    `adapter`: rank of the matrices that are trained in place of the encoder's weights; null trains the weights.
 
     `shares`: which share of the rows of a run a corpus has, or `graded` candidates; the other corpora share the rest.
     `own_scale`: corpora whose ratings lie on a scale of their own, learned beside the metric. `validation_pairs`: at

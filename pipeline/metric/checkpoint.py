@@ -217,18 +217,24 @@ def read_targets(folder: Path) -> Targets:
     return targets
 
 
-def start_from(model: PreTrainedModel, pretrained: Path, column: str) -> None:
-    """Set every row of the last layer of `model` to the row of `column` in the head of `pretrained`, in its own units.
+def start_from(model: PreTrainedModel, start: Path, column: str) -> None:
+    """Set every row of the last layer of `model` to the row of `column` in the checkpoint `start`, in its own units.
 
-    A ModelError if the head has no such column.
+    A pre-trained checkpoint has the columns of its signals, a fine-tuned one its aspects. A ModelError if there is no
+    such column.
     """
-    targets = read_targets(pretrained)
-    if column not in targets.columns:
-        raise ModelError(f"{pretrained}: predicts no {column}, only {', '.join(targets.columns)}.")
-    place = targets.columns.index(column)
-    head = head_of(load_metric(pretrained, "cpu"))
-    scale, mean = targets.scaling.deviation[place], targets.scaling.mean[place]
-    layer = head_of(model)
+    layer, first = head_of(model), load_metric(start, "cpu")
+    scaling: Scaling | None = None
+    columns: Sequence[str] = list(first.config.id2label.values())
+    if (start / TARGETS).exists() and not (
+        start / HEADS
+    ).exists():  # what was fine-tuned keeps its former head in HEADS
+        targets = read_targets(start)
+        scaling, columns = targets.scaling, targets.columns
+    if column not in columns:
+        raise ModelError(f"{start}: predicts no {column}, only {', '.join(columns)}.")
+    place, head = columns.index(column), head_of(first)
+    scale, mean = (scaling.deviation[place], scaling.mean[place]) if scaling else (1.0, 0.0)
     with torch.no_grad():
         layer.weight.copy_((scale * head.weight[place]).expand_as(layer.weight))
         layer.bias.fill_(float(scale * head.bias[place] + mean))

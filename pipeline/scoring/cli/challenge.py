@@ -6,7 +6,8 @@ An item of a challenge set is a reference with a better and a worse candidate; i
 "paraphrase>wrong entity". The project's own sets, with their guideline, lie in data/challenge/: items.tsv, which is
 read unless --items names another table, and second.tsv, which is read once, when a version's metrics are trained. The
 table shows the percent of items whose better candidate scores higher, by category, for the checkpoint, sentence BLEU
-and chrF++. A tie counts as wrong; the number of ties stands beside a metric that has any.
+and chrF++, and with --entailment for a classifier of entailment. A tie counts as wrong; the number of ties stands
+beside a metric that has any.
 """
 
 import argparse
@@ -131,6 +132,23 @@ def checkpoint_score(name: str) -> Score:
     return lambda references, candidates: predict(folder, references, candidates, max_tokens, BATCH_TOKENS)[:, 0]
 
 
+def entailment_score(name: str) -> Score:
+    """Scores of the entailment classifier `name`: the probability that one text follows from the other, less that it
+    contradicts it, averaged over both directions; from -1 to 1.
+    """
+    from pipeline.label.signals.entailment import LABELS, Params, entailment
+
+    params = Params(model=name, batch_tokens=BATCH_TOKENS)
+    follows, contradicts = LABELS.index("entailment"), LABELS.index("contradiction")
+
+    def score(references: Sequence[str], candidates: Sequence[str]) -> "numpy.ndarray":
+        both = entailment(references, candidates, params) + entailment(candidates, references, params)
+        difference: numpy.ndarray = (both[:, follows] - both[:, contradicts]) / 2
+        return difference
+
+    return score
+
+
 def rows_of(tallies: dict[str, dict[str, Tally]]) -> list[dict[str, Any]]:
     """A row for each category and one for all items: percent right of every metric, and its ties if it has any.
 
@@ -156,6 +174,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser.add_argument)
     parser.add_argument("--items", type=Path, default=ITEMS, metavar="FILE",
                         help=f"a table with the columns {', '.join(COLUMNS)} (default: our first set)")  # fmt: skip
+    parser.add_argument("--entailment", metavar="MODEL",
+                        help="also a classifier of entailment, such as bundled:entailment-base")  # fmt: skip
     output.add_arguments(parser)
 
 
@@ -173,6 +193,8 @@ def run(arguments: argparse.Namespace) -> int:
     items = read_items(arguments.items)
     scores: dict[str, Score] = {"metric": checkpoint_score(arguments.checkpoint or "bundled:metric")}
     scores |= {name: partial(score_pairs, name) for name in ("sentbleu", "chrf++")}
+    if arguments.entailment:
+        scores["entailment"] = entailment_score(arguments.entailment)
     rows = rows_of({name: pairwise_accuracy(score, items) for name, score in scores.items()})
     if arguments.format is not Format.JSON:
         mark = "% " if arguments.format is Format.LATEX else ""

@@ -16,6 +16,7 @@ from pipeline.core.errors import InputError, ModelError
 from pipeline.core.models import load_tokenizer
 from pipeline.core.modules import ROOT
 from pipeline.evaluate.metrics import score_pairs
+from pipeline.label.signals import entailment as signal
 from pipeline.metric.checkpoint import Head, new_metric, save_metric
 from pipeline.metric.prediction import predict
 from pipeline.scoring.__main__ import main
@@ -26,6 +27,7 @@ from pipeline.scoring.cli.challenge import (
     Item,
     Tally,
     checkpoint_score,
+    entailment_score,
     pairwise_accuracy,
     read_items,
     rows_of,
@@ -296,6 +298,28 @@ def test_the_command_prints_the_metric_beside_the_baselines(
         ["all", "2", "100.0", "100.0"],
     ]
     assert {row[2] for row in cells[:2]} <= {"0.0", "100.0"}
+
+
+def test_entailment_counts_both_ways_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one text says of the other: (entails, contradicts), in the order of the arguments."""
+    said = {("a", "b"): (0.8, 0.1), ("b", "a"): (0.3, 0.6), ("a", "c"): (0.0, 0.9), ("c", "a"): (0.1, 0.7)}
+
+    def entailment(premises: Sequence[str], hypotheses: Sequence[str], params: signal.Params) -> numpy.ndarray:
+        assert params.model == "some/model"
+        return numpy.array([[*said[pair], 1 - sum(said[pair])] for pair in zip(premises, hypotheses, strict=True)])
+
+    monkeypatch.setattr(signal, "entailment", entailment)
+    assert entailment_score("some/model")(["a", "a"], ["b", "c"]) == pytest.approx([0.2, -0.75])
+
+
+def test_the_bundled_classifier_stands_beside_the_metric(
+    file: Callable[[str], Path], command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = file("1\tcopy\tA man is sleeping.\tA man is sleeping.\tNobody is sleeping.\n")
+    assert command("--items", rows, "--entailment", "bundled:entailment") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[-1] == "entailment"
+    assert lines[3].split() == ["copy", "1", "100.0", "100.0", "100.0", "100.0"]
 
 
 def test_scores_are_the_checkpoints_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
