@@ -7,7 +7,7 @@ With `--base package:NAME --rank R` only what the checkpoint changed in that enc
 
 If there are several checkpoints, trained from the same start, their weights are averaged first (Wortsman et al. 2022).
 Only the encoder's matrices are stored in half precision. All rated pairs are scored before and after.
-If a score moves by more than 1e-3, nothing is stored. For the metric that is shipped, OUT is models/bundled/metric.
+If a score moves by more than 2e-3, nothing is stored. For the metric that is shipped, OUT is models/bundled/metric.
 This is no recipe of models/bundled/dvc.yaml: its checkpoints are chosen by hand, among runs of the other pipeline.
 """
 
@@ -35,7 +35,7 @@ from pipeline.metric.checkpoint import HEADS, TARGETS, load_metric, save_metric
 from pipeline.metric.pairs import encode_pairs
 from pipeline.metric.prediction import outputs
 
-LARGEST_CHANGE = 1e-3
+LARGEST_CHANGE = 2e-3
 COMPARED = 300
 MAX_TOKENS, BATCH_TOKENS = 128, 8192
 
