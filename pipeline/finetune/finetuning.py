@@ -78,7 +78,7 @@ def finetune(params: FinetuneParams, start: Path, ratings: Path, graded: Path, o
         probe(model, rows_of_pass, lessons.targets[lessons.slots], params.probe, params.batch_tokens)
 
     def agreement(scores: numpy.ndarray) -> float:
-        return validation_kendall(held.corpora, params.own_scale, held.ratings, scores)
+        return validation_kendall(held, params.own_scale, scores)
 
     def evaluate(_: torch.nn.Module) -> float:
         return agreement(outputs(model, held_encoded, params.batch_tokens, runtime.precision(training=True)))
@@ -138,21 +138,36 @@ def limited(rated: RatedPairs, params: FinetuneParams) -> RatedPairs:
         [rated.candidates[row] for row in rows],
         rated.ratings[rows],
         [rated.corpora[row] for row in rows],
+        [rated.language_pairs[row] for row in rows],
         rated.rows,
         rated.dropped | left,
     )
 
 
-def validation_kendall(
-    corpora: Sequence[str], apart: Sequence[str], human: numpy.ndarray, metric: numpy.ndarray
-) -> float:
-    """Mean of `mean_kendall` over groups of rows whose ratings can be compared; higher is better.
+def validation_kendall(held: RatedPairs, apart: Sequence[str], metric: numpy.ndarray) -> float:
+    """Mean over the groups of `groups_of`, whose ratings can be compared, of `_by_language`; higher is better.
 
-    `corpora` (pairs,) names the corpus of each pair; see `groups_of`. NaN if no group has a tau.
+    `metric`: scores of `held` (pairs, aspects). NaN if no group has a tau.
     """
-    groups = groups_of(corpora, apart)
-    taus = [mean_kendall(human[groups == group], metric[groups == group]) for group in sorted(set(groups.tolist()))]
+    groups, pairs = groups_of(held.corpora, apart), numpy.array(held.language_pairs)
+    places = [numpy.flatnonzero(groups == group) for group in sorted(set(groups.tolist()))]
+    taus = [_by_language(pairs[rows], held.ratings[rows], metric[rows]) for rows in places]
     return float(numpy.nanmean(taus)) if not numpy.isnan(taus).all() else math.nan
+
+
+def _by_language(pairs: NDArray[numpy.str_], human: numpy.ndarray, metric: numpy.ndarray) -> float:
+    """Mean of `mean_kendall` over language pairs, which weigh as much as they have rows.
+
+    Over all rows at once, a metric that learned whose translations are rated low would look better than it is for
+    anybody who compares translations from one language. If no pair has a tau, it is that of all rows.
+    """
+    total = weight = 0.0
+    for pair in sorted(set(pairs.tolist())):
+        rows = pairs == pair
+        tau = mean_kendall(human[rows], metric[rows])
+        if not math.isnan(tau):
+            total, weight = total + tau * rows.sum(), weight + rows.sum()
+    return float(total / weight) if weight else mean_kendall(human, metric)
 
 
 def _train_members(

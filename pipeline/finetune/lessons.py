@@ -124,9 +124,10 @@ class FinetuneParams:
 
 @dataclass(frozen=True)
 class RatedPairs:
-    """Pairs, their corpora and their ratings, float32 (pairs, aspects); NaN for an aspect that is not rated.
+    """Pairs, their ratings, float32 (pairs, aspects), NaN for an aspect that is not rated, and where they come from.
 
     `references` hold what is read beside the candidate (`finetune.reads`): references, sources, or both in one text.
+    `corpora` and `language_pairs` name those of each pair; the latter are empty where a rating has none.
     `rows` counts the rows of the split that were read. `dropped` counts, by reason, those of them that are not here.
     """
 
@@ -134,6 +135,7 @@ class RatedPairs:
     candidates: list[str]
     ratings: numpy.ndarray
     corpora: list[str]
+    language_pairs: list[str]
     rows: int
     dropped: dict[str, int]
 
@@ -157,7 +159,7 @@ def read_rated(
     draw by the same seed. Rows that rate no aspect of `aspects` are dropped; no row at all is an InputError.
     """
     rated: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
-    corpus_of: dict[str, str] = {}
+    origin_of: dict[str, tuple[str, str]] = {}
     rows, dropped, rows_of = 0, Counter[str](), Counter[str]()
     for row in read_rows(folder, RATINGS):
         if row["split"] != split:
@@ -174,7 +176,7 @@ def read_rated(
             continue
         owner = row["rating_id"].removesuffix(f"/{row['aspect']}")
         rows_of[owner] += 1
-        corpus_of[owner] = row["corpus"]
+        origin_of[owner] = row["corpus"], row["language_pair"] or ""
         for reference in (row["reference"], *row["other_references"]):
             pair = beside.text(reference, row["source"]), row["candidate"]
             rated.setdefault(owner, {}).setdefault(pair, {})[row["aspect"]] = row["score"]
@@ -187,11 +189,19 @@ def read_rated(
         dropped[f"{split} rating not drawn"] = sum(rows_of[o] for i, o in enumerate(owners) if i not in chosen)
         owners = [owner for i, owner in enumerate(owners) if i in chosen]
     texts = [pair for owner in owners for pair in rated[owner]]
-    corpora = [corpus_of[owner] for owner in owners for _ in rated[owner]]
+    origins = [origin_of[owner] for owner in owners for _ in rated[owner]]
     scores = [values for owner in owners for values in rated[owner].values()]
     ratings = numpy.array([[one.get(a, numpy.nan) for a in aspects] for one in scores], dtype=numpy.float32)
     left = dict(sorted(dropped.items()))
-    return RatedPairs([z for z, _ in texts], [c for _, c in texts], ratings, corpora, rows, left)
+    return RatedPairs(
+        [z for z, _ in texts],
+        [c for _, c in texts],
+        ratings,
+        [corpus for corpus, _ in origins],
+        [pair for _, pair in origins],
+        rows,
+        left,
+    )
 
 
 def _matches(language_pair: str | None, patterns: Sequence[str]) -> bool:

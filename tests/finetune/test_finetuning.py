@@ -209,7 +209,8 @@ def test_graded_candidates_have_their_share_of_a_run_and_stand_on_the_scale_of_t
 
 def of_corpora(*corpora: str) -> RatedPairs:
     texts = [f"text {i}" for i in range(len(corpora))]
-    return RatedPairs(texts, texts, numpy.arange(len(corpora), dtype=numpy.float32)[:, None], list(corpora), 0, {})
+    ratings = numpy.arange(len(corpora), dtype=numpy.float32)[:, None]
+    return RatedPairs(texts, texts, ratings, list(corpora), [""] * len(corpora), 0, {})
 
 
 def test_a_share_of_a_corpus_is_met_in_whole_passes_over_its_rows(tmp_path: Path) -> None:
@@ -249,16 +250,28 @@ def test_a_corpus_with_a_scale_of_its_own_learns_its_offset_factor_and_noise() -
 
 
 def test_validation_counts_each_scale_of_its_own_apart_and_may_be_drawn() -> None:
-    corpora = ["wmt15", "wmt16", "mlqe", "mlqe"]
-    human = numpy.array([[1.0], [2.0], [1.0], [2.0]])
     metric = numpy.array([[1.0], [2.0], [9.0], [8.0]])
-    assert validation_kendall(corpora, ["mlqe"], human, metric) == 0.0  # 1 among WMT's, -1 among MLQE's
+    assert validation_kendall(of_corpora("wmt15", "wmt16", "mlqe", "mlqe"), ["mlqe"], metric) == 0.0  # WMT 1, MLQE -1
     rated = of_corpora("wmt15", "wmt15", "wmt16", "mlqe", "mlqe", "mlqe")
     params = dataclasses.replace(PARAMS, own_scale=("mlqe",), validation_pairs=2)
     held = limited(rated, params)
     assert [corpus.rstrip("0123456789") for corpus in held.corpora] == ["wmt", "wmt", "mlqe", "mlqe"]
     assert held.dropped == {"validation pair not drawn": 2}
     assert held.references == [f"text {int(row)}" for row in held.ratings[:, 0]]
+
+
+def test_validation_does_not_reward_telling_languages_apart() -> None:
+    """Three rows of one language pair, two of another, which people rate higher."""
+    held = dataclasses.replace(of_corpora(*["wmt"] * 5), language_pairs=["cs-en"] * 3 + ["de-en"] * 2)
+    knows_the_language = numpy.array([[2.0], [1.0], [0.0], [9.0], [8.0]])  # and has the order wrong in each
+    assert validation_kendall(held, [], knows_the_language) == -1.0
+    half = numpy.array([[0.0], [1.0], [2.0], [9.0], [8.0]])
+    assert validation_kendall(held, [], half) == pytest.approx((3 * 1 + 2 * -1) / 5)
+
+
+def test_validation_ranks_all_rows_where_no_language_pair_can_be_ranked() -> None:
+    held = dataclasses.replace(of_corpora("wmt", "wmt"), language_pairs=["cs-en", "de-en"])
+    assert validation_kendall(held, [], numpy.array([[3.0], [4.0]])) == 1.0
 
 
 def test_graded_candidates_are_graded_only_for_meaning(tmp_path: Path) -> None:
