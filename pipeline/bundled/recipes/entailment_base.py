@@ -35,9 +35,13 @@ Columns = Mapping[str, list[list[int]]]
 
 @params
 class Params:
-    """`encoder` gets adapters of `rank`; the others are those of the small classifier."""
+    """`encoder` learns by adapters of rank `adapter` (null: its weights learn); of what changed, `rank` is stored.
+
+    The others are those of the small classifier.
+    """
 
     encoder: ModelName
+    adapter: AtLeastOne | None
     rank: AtLeastOne
     max_pieces: AtLeastOne
     batch_rows: AtLeastOne
@@ -62,7 +66,7 @@ def make(model: str, params: Params, data: Path, work: Path, out: Path) -> None:
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    adapted(classifier, params.rank, params.schedule.seed)
+    adapted(classifier, params.adapter, params.schedule.seed)
     classifier.to(runtime.device())
     held_encoded, encoded = (_encode(tokenizer, part, params.max_pieces) for part in (held, rows))
     plan = BatchPlan([len(ids) for ids in encoded["input_ids"]], params.batch_rows, params.schedule.seed)
