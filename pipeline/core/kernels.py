@@ -1,9 +1,10 @@
 """Linear layers on a CPU through the quicker of the two libraries that torch carries for products of matrices.
 
-torch sends a linear layer in float32 to MKL. MKL keeps its widest instructions for Intel's processors; oneDNN uses what
-it finds: on an AMD EPYC of the fourth generation (Zen 4) 5 to 15% more products a second. On Intel's processors both
-are made by the same company, and MKL stays unless oneDNN is clearly quicker in a measurement. Sums are taken in another
-order, so the last digits of float32 differ.
+torch sends a linear layer in float32 to MKL. MKL keeps its widest instructions (AVX-512) for Intel's processors; oneDNN
+uses what it finds: on an AMD EPYC of the fourth generation (Zen 4) 5 to 15% more products a second. An older one has
+none to keep back, and MKL is the quicker there (Zen 3: a step of training takes three quarters of oneDNN's time). On
+Intel's processors both are made by the same company, and MKL stays unless oneDNN is clearly quicker in a measurement.
+Sums are taken in another order, so the last digits of float32 differ.
 
 `packed` prepares a model for inference: weights are laid out for oneDNN once (`pipeline.metric.kernels` packs the
 metric). `linear_layers` is for training, where the weights change: forward and backward go through oneDNN, which lays
@@ -54,8 +55,8 @@ Both are equally fast on most of these; the choice must be the same in every run
 def library() -> str:
     """ "onednn" or "mkl": what computes linear layers in float32 on this machine's CPU.
 
-    BLEURT_KERNELS names it; anything else there is a ParamsError. Else AMD's processors get oneDNN, and others what
-    won a measurement of a few hundredths of a second, which is made once and kept in FASTEST.
+    BLEURT_KERNELS names it; anything else there is a ParamsError. Else AMD's processors with AVX-512 get oneDNN and
+    those without it MKL; others what won a measurement of a few hundredths of a second, made once and kept in FASTEST.
     """
     wanted = os.environ.get("BLEURT_KERNELS", "")
     if not wanted:
@@ -67,11 +68,11 @@ def library() -> str:
 
 @functools.cache
 def _quicker() -> str:
-    """AMD's processors get oneDNN; others what won a measurement, made once for each processor and version of torch."""
+    """By AMD's processors' instructions; for others by a measurement, one for each processor and version of torch."""
     if not (torch._C._has_mkldnn and torch._C.has_mkl):
         return "mkl"  # torch's own choice
     if _vendor() == "AuthenticAMD":
-        return "onednn"
+        return "onednn" if torch.cpu.get_capabilities().get("avx512_f") else "mkl"
     file, machine = store().parent / FASTEST, _machine()
     known: dict[str, str] = {}
     with contextlib.suppress(OSError, ValueError):

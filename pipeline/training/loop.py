@@ -161,12 +161,12 @@ def fit(
             if evaluates:
                 point = _evaluation(model, step + 1, history, evaluate)
                 if history.best_step == step + 1:
-                    best = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+                    best = {name: weight.detach().to("cpu", copy=True) for name, weight in model.state_dict().items()}
                 bar.set_postfix({k: f"{v:.4g}" for k, v in point.items() if k in ("loss", "validation")})
                 if log is not None and group.rank == 0:
                     log(step + 1, point)
             if group.rank == 0 and saves and (last or saver.is_rested):
-                saver.save(_state(model, optimizer, step + 1, history, best))
+                saver.save(_state(model, optimizer, step + 1, history), {"best": best})
             bar.update()
     if best is None:
         history.best_step = schedule.steps
@@ -239,12 +239,9 @@ def _evaluation(
     return point
 
 
-def _state(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, history: History, best: State | None
-) -> State:
-    """What `_restore` continues from."""
-    weights, moments = model.state_dict(), optimizer.state_dict()
-    return {"model": weights, "optimizer": moments, "step": step, "history": vars(history), "best": best}
+def _state(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, history: History) -> State:
+    """What `_restore` continues from, but for the best weights."""
+    return {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "history": vars(history)}
 
 
 def _restore(file: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, History, State | None]:

@@ -44,10 +44,13 @@ class Saver:
         self._settle()
         return time.monotonic() >= self._rested_at
 
-    def save(self, state: dict[str, Any]) -> None:
-        """Copy `state` and write it; waits only for a state that is still being written."""
+    def save(self, state: dict[str, Any], unchanging: dict[str, Any]) -> None:
+        """Copy `state` and write it with `unchanging`; waits only for a state that is still being written.
+
+        What nobody changes any more needs no copy: `unchanging` is written as it is.
+        """
         self._settle()
-        self._pending = self._thread.submit(self._write, _copied(state))
+        self._pending = self._thread.submit(self._write, _copied(state) | unchanging)
 
     def _settle(self) -> None:
         if self._pending is not None:

@@ -111,15 +111,21 @@ def test_an_unknown_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("vendor", "seconds", "expected"),
+    ("vendor", "avx512", "seconds", "expected"),
     [
-        ("AuthenticAMD", {}, "onednn"),
-        ("GenuineIntel", {"mkl": 1.0, "onednn": 0.9}, "mkl"),
-        ("HygonGenuine", {"mkl": 1.0, "onednn": 0.5}, "onednn"),
+        ("AuthenticAMD", True, {}, "onednn"),
+        ("AuthenticAMD", False, {}, "mkl"),
+        ("GenuineIntel", True, {"mkl": 1.0, "onednn": 0.9}, "mkl"),
+        ("HygonGenuine", False, {"mkl": 1.0, "onednn": 0.5}, "onednn"),
     ],
 )
-def test_amd_gets_onednn_and_others_what_is_clearly_quicker_in_one_measurement(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vendor: str, seconds: dict[str, float], expected: str
+def test_amd_is_chosen_for_by_its_instructions_and_others_by_one_measurement(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    vendor: str,
+    avx512: bool,
+    seconds: dict[str, float],
+    expected: str,
 ) -> None:
     calls: list[str] = []
 
@@ -129,6 +135,7 @@ def test_amd_gets_onednn_and_others_what_is_clearly_quicker_in_one_measurement(
 
     monkeypatch.delenv("BLEURT_KERNELS", raising=False)
     monkeypatch.setattr(kernels, "_vendor", lambda: vendor)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": avx512})
     monkeypatch.setattr(kernels, "_seconds", measured)
     monkeypatch.setattr(kernels, "store", lambda: tmp_path / "packages")
     try:

@@ -13,22 +13,24 @@ from pipeline.training.saving import Saver
 
 
 def test_a_state_is_that_of_the_moment_of_its_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    may_write, real = threading.Event(), torch.save
+    may_write, real, written = threading.Event(), torch.save, dict[str, Any]()
 
-    def late(*given: Any) -> None:
+    def late(state: dict[str, Any], stream: Any) -> None:
         assert may_write.wait(10)
-        real(*given)
+        written.update(state)
+        real(state, stream)
 
     monkeypatch.setattr(torch, "save", late)
-    weight, points = torch.zeros(3), [{"step": 1}]
+    weight, points, best = torch.zeros(3), [{"step": 1}], torch.ones(3)
     with Saver(tmp_path / "state.pt") as saver:
-        saver.save({"model": {"weight": weight}, "history": {"points": points}, "best": None})
+        saver.save({"model": {"weight": weight}, "history": {"points": points}}, {"best": best})
         assert not saver.is_rested and not (tmp_path / "state.pt").exists()
         weight += 1
         points.append({"step": 2})
         may_write.set()
     found = torch.load(tmp_path / "state.pt")
     assert found["model"]["weight"].tolist() == [0, 0, 0] and found["history"]["points"] == [{"step": 1}]
+    assert found["best"].tolist() == [1, 1, 1] and written["best"] is best  # nobody changes it, so it needs no copy
 
 
 @pytest.mark.parametrize(("seconds", "rests"), [(0.5, 0.0), (3.0, 60.0)])
@@ -44,7 +46,7 @@ def test_a_slow_disk_is_written_to_less_often(
     monkeypatch.setattr(torch, "save", write)
     with Saver(tmp_path / "state.pt") as saver:
         assert saver.is_rested
-        saver.save({})
+        saver.save({}, {})
         saver._pending.result()  # type: ignore[union-attr]
         if rests:
             assert not saver.is_rested
@@ -57,11 +59,11 @@ def test_a_slow_disk_is_written_to_less_often(
 def test_a_state_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way of a folder")
     with pytest.raises(StorageError), Saver(tmp_path / "file" / "state.pt") as saver:
-        saver.save({})
+        saver.save({}, {})
 
 
 def test_an_error_of_the_run_itself_is_not_hidden(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way of a folder")
     with pytest.raises(RuntimeError, match="the run's own"), Saver(tmp_path / "file" / "state.pt") as saver:
-        saver.save({})
+        saver.save({}, {})
         raise RuntimeError("the run's own")
