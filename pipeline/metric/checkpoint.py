@@ -226,9 +226,8 @@ def start_from(model: PreTrainedModel, start: Path, column: str) -> None:
     layer, first = head_of(model), load_metric(start, "cpu")
     scaling: Scaling | None = None
     columns: Sequence[str] = list(first.config.id2label.values())
-    if (start / TARGETS).exists() and not (
-        start / HEADS
-    ).exists():  # what was fine-tuned keeps its former head in HEADS
+    is_pretrained = (start / TARGETS).exists() and not (start / HEADS).exists()  # fine-tuning keeps its start's head
+    if is_pretrained:
         targets = read_targets(start)
         scaling, columns = targets.scaling, targets.columns
     if column not in columns:
