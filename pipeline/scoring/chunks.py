@@ -68,13 +68,14 @@ class Part:
 class Chunk:
     """n pairs ready to score.
 
-    `encoded`: rows of tokens; only those in `rows` are computed. `texts`: for each distinct pair of texts the rows that
-    make up its score. `truncated`: for each distinct pair of texts whether words were left out. `pairs`: for each pair
-    its flag, and the numbers of its pairs of texts, one for each reference.
+    `encoded`: rows of tokens; only those in `rows` are computed. `sides`: each distinct pair of texts. `texts`: for
+    each of these the rows that make up its score. `truncated`: for each of these whether words were left out. `pairs`:
+    for each pair its flag, and the numbers of its pairs of texts, one for each reference.
     """
 
     encoded: EncodedPairs
     rows: NDArray[numpy.int64]
+    sides: list[tuple[str, str]]
     texts: list[tuple[Part, ...]]
     truncated: NDArray[numpy.bool_]
     pairs: list[tuple[Edge | None, tuple[int, ...]]]
@@ -162,13 +163,13 @@ def prepare(
     wanted = [(flag or (Edge.UNKNOWN_WORDS if unknown[mine[0]] else None), mine) for flag, mine in wanted]
     if long is Long.CUT or not encoded.truncated:
         rows = numpy.arange(len(texts))
-        return Chunk(encoded, rows, [(Part(row, 1),) for row in range(len(texts))], encoded.cut, wanted)
+        return Chunk(encoded, rows, texts, [(Part(row, 1),) for row in range(len(texts))], encoded.cut, wanted)
     return _in_windows(tokenizer, texts, encoded, wanted, max_tokens)
 
 
 def _in_windows(
     tokenizer: Any,
-    texts: Sequence[tuple[str, str]],
+    texts: list[tuple[str, str]],
     encoded: EncodedPairs,
     wanted: list[tuple[Edge | None, tuple[int, ...]]],
     max_tokens: int,
@@ -190,7 +191,7 @@ def _in_windows(
     cut = numpy.concatenate([numpy.zeros(len(texts), bool), further.cut])
     truncated = numpy.array([any(cut[part.row] for part in mine) for mine in parts])
     rows = numpy.array(sorted(part.row for mine in parts for part in mine))
-    return Chunk(join([encoded, further]), rows, parts, truncated, wanted)
+    return Chunk(join([encoded, further]), rows, texts, parts, truncated, wanted)
 
 
 def _encode(tokenizer: Any, texts: Sequence[tuple[str, str]], max_tokens: int) -> EncodedPairs:

@@ -82,11 +82,16 @@ def settled_for(metrics: Sequence[Metric], arguments: argparse.Namespace, valida
 
 
 def checkpoints(
-    given: Sequence[str], wanted_tokens: int | None, rows: Sequence[Row], character_references: str
+    given: Sequence[str],
+    wanted_tokens: int | None,
+    rows: Sequence[Row],
+    character_references: str,
+    entailment: str | None = None,
 ) -> Iterator[Metric]:
     """The checkpoints that are named as metrics; says on standard error how many pairs of the rated `rows` are cut.
 
-    `character_references`: what happened to those of `rows`, for the signature.
+    `character_references`: what happened to those of `rows`, for the signature. `entailment`: a classifier by which
+    each checkpoint that reads only references is a second metric, with the scores of contradictions lowered.
     """
     from pipeline.core.models import load_config, load_tokenizer
     from pipeline.evaluate.predictions import trained
@@ -96,7 +101,26 @@ def checkpoints(
         max_tokens = readable_tokens(load_config(folder), load_tokenizer(folder), wanted_tokens, "--max_tokens")
         warn_of_cuts(name, rows, folder, max_tokens)
         text = checkpoint_signature(folder, max_tokens, character_references)
-        yield dataclasses.replace(trained(name, folder, max_tokens), signature=partial(_said, text))
+        metric = dataclasses.replace(trained(name, folder, max_tokens), signature=partial(_said, text))
+        yield metric
+        if entailment is not None and metric.reads == Reads.REFERENCE | Reads.CANDIDATE:
+            yield _lowered(metric, entailment, text)
+
+
+def _lowered(metric: Metric, entailment: str, signature: str) -> Metric:
+    """`metric` with the scores of contradictions lowered by the classifier `entailment`."""
+    from pipeline.core.models import locate
+    from pipeline.scoring.contradiction import contradictions, losses
+    from pipeline.scoring.signature import SHOWN_DIGITS, checkpoint_hash
+
+    def score(texts: Texts, settings: None, batch_tokens: int) -> numpy.ndarray:
+        lost = losses(contradictions(entailment, texts.reference, texts.candidates))
+        scores: numpy.ndarray = metric.score(texts, settings, batch_tokens) - lost[:, None]
+        return scores
+
+    said = f"{signature}|entailment:{checkpoint_hash(locate(entailment))[:SHOWN_DIGITS]}"
+    name = f"{metric.name}+entailment"
+    return dataclasses.replace(metric, name=name, score=score, signature=partial(_said, said))
 
 
 def _said(text: str, settings: None) -> str:

@@ -186,6 +186,13 @@ def add_scorer_arguments(parser: argparse.ArgumentParser) -> None:
         help="processes that share the CPU and the weights (default 1)")  # fmt: skip
 
 
+def add_entailment(add: Callable[..., Any]) -> None:
+    """A classifier beside the metric; `add` as below."""
+    add("--entailment", action=Once, metavar="MODEL",
+        help="lower the scores of candidates that contradict their reference, by a classifier of entailment such as "
+        "bundled:entailment-base")  # fmt: skip
+
+
 def add_checkpoint(add: Callable[..., Any]) -> None:
     """Which checkpoint; `add` is the `add_argument` of a parser or of a group."""
     add("-c", "--checkpoint", "--model", "-bleurt_checkpoint", "--bleurt_checkpoint", action=Once, metavar="NAME",
@@ -232,7 +239,8 @@ def scorer_of(arguments: argparse.Namespace) -> "BleurtScorer":
     from pipeline.scoring.scorer import BleurtScorer
 
     names = ("checkpoint", "device", "max_tokens", "batch_tokens", "multi", "long", "precision", "output", "processes")
-    return BleurtScorer(**{name: getattr(arguments, name) for name in (*names, "character_references")})
+    settings = {name: getattr(arguments, name) for name in (*names, "character_references")}
+    return BleurtScorer(**settings, entailment=getattr(arguments, "entailment", None))
 
 
 def input_files(arguments: argparse.Namespace) -> list[str]:

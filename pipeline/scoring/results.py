@@ -32,7 +32,10 @@ class Result:
     def records(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         """For each system: the columns of the segment, and its score with all that is known about it."""
         for system, candidate, scored in zip(self.systems, self.segment.candidates, self.scored, strict=True):
-            yield self._columns(system, candidate), asdict(scored)
+            about = asdict(scored)
+            if scored.contradiction is None:
+                del about["contradiction"]
+            yield self._columns(system, candidate), about
 
     def _columns(self, system: str, candidate: str) -> dict[str, Any]:
         if self.segment.fields is not None:

@@ -35,6 +35,7 @@ from pipeline.metric.checkpoint import load_metric
 from pipeline.metric.prediction import BATCH_TOKENS, Replicas, check_device, precision_on, readable_tokens
 from pipeline.scoring.calibration import load_calibration
 from pipeline.scoring.chunks import Chunk, Long, Pair, Part, cut_chunks, pairs_of, prepare
+from pipeline.scoring.contradiction import contradictions, losses
 from pipeline.scoring.processes import Processes
 from pipeline.scoring.signature import NO_EDGES, Signature, activation, checkpoint_hash
 from pipeline.scoring.unusual_texts import VERSION as EDGES_VERSION
@@ -62,7 +63,9 @@ class Scored:
 
     `truncated`: the pair was too long, so words were left out. `percentile`: share of human-rated candidates that score
     lower, 0 to 100; None if the checkpoint is not calibrated. `edge`: one of `unusual_texts.Edge`, or None. `windows`:
-    in how many windows the pair was read; with several references, the largest number.
+    in how many windows the pair was read; with several references, the largest number. `contradiction`: probability
+    that the candidate contradicts its reference (of several, the one that it contradicts least); None without a
+    classifier of entailment.
     """
 
     score: float
@@ -70,6 +73,7 @@ class Scored:
     percentile: float | None
     edge: str | None
     windows: int = 1
+    contradiction: float | None = None
 
 
 class BleurtScorer:
@@ -82,7 +86,9 @@ class BleurtScorer:
     compute in it, else float32; "bf16" and "int8" are faster on CPUs that have them, and scores move a little
     (`pipeline.metric.kernels`). `output`: the output that is the score, if the checkpoint has several.
     `character_references`: "undone" reads `&quot;` as the character that it stands for, "kept" as it is written.
-    `processes`: how many score on the CPU and share the weights (`pipeline.scoring.processes`).
+    `processes`: how many score on the CPU and share the weights (`pipeline.scoring.processes`). `entailment`: a
+    classifier, such as "bundled:entailment-base", by which contradictions lower scores
+    (`pipeline.scoring.contradiction`).
 
     A checkpoint that cannot be used is a ModelError. A setting that this machine or checkpoint cannot meet is a
     ParamsError.
@@ -101,11 +107,12 @@ class BleurtScorer:
         output: str | None = None,
         character_references: str = CharacterReferences.UNDONE,
         processes: int = 1,
+        entailment: str | None = None,
     ) -> None:
         self._settings = {
             "checkpoint": checkpoint, "device": device, "max_tokens": max_tokens, "batch_tokens": batch_tokens,
             "multi": multi, "long": long, "precision": precision, "output": output,
-            "character_references": character_references, "processes": processes,
+            "character_references": character_references, "processes": processes, "entailment": entailment,
         }  # fmt: skip
         self._multi, self._long = _choice("multi", Multi, multi), _choice("long", Long, long)
         self.character_references = _choice("character_references", CharacterReferences, character_references)
@@ -129,6 +136,9 @@ class BleurtScorer:
         self.beside = beside_of(model.config, self.tokenizer)
         if self.beside.reads is Reads.BOTH and self._long is Long.WINDOWS:
             raise ParamsError("long: must be cut for a checkpoint that reads reference and source, not windows.")
+        if entailment is not None and self.beside.reads is not Reads.REFERENCE:
+            raise ParamsError("entailment: needs a checkpoint that reads references and no sources.")
+        self._entailment = None if entailment is None else locate(entailment)
         self.calibration = load_calibration(self.checkpoint)
         self._config, self.device = model.config, devices[0]
         self._replicas = Replicas(model, [check_device(name) for name in devices], self.precision, owned=True)
@@ -216,6 +226,7 @@ class BleurtScorer:
             edges=NO_EDGES if self._as_given else EDGES_VERSION,
             activation=activation(self._config),
             reads=self.beside.reads.value,
+            entailment=checkpoint_hash(self._entailment) if self._entailment else None,
         )
 
     def _prepare(self, pairs: Sequence[Pair]) -> Chunk:
@@ -228,6 +239,10 @@ class BleurtScorer:
         scores = [_weighted(rows, parts) for parts in chunk.texts]
         if not numpy.isfinite(scores).all():
             raise ModelError(f"{self.checkpoint}: gives some pairs no finite score; the checkpoint is damaged.")
+        contradiction: list[float] | None = None
+        if self._entailment is not None:
+            found = contradictions(str(self._entailment), *map(list, zip(*chunk.sides, strict=True)))
+            scores, contradiction = (scores - losses(found)).tolist(), found.tolist()
         truncated = chunk.truncated.tolist()
         for flag, texts in chunk.pairs:
             mine = [scores[text] for text in texts]
@@ -238,6 +253,7 @@ class BleurtScorer:
                 percentile=self.calibration.percentile(score) if self.calibration else None,
                 edge=flag.value if flag else None,
                 windows=max(len(chunk.texts[text]) for text in texts),
+                contradiction=min(contradiction[text] for text in texts) if contradiction else None,
             )
 
     def __deepcopy__(self, memo: Any) -> "BleurtScorer":

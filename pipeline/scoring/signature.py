@@ -37,6 +37,7 @@ class Signature:
     `&quot;` and the like are "undone" or "kept". `edges`: version of the policy for unusual texts, or "none".
     `activation`: of the layers; GELU has an exact form ("gelu") and the original BLEURT's ("gelu_pytorch_tanh"), and
     their scores differ in the third digit. `reads`: what stands beside the candidate, "reference", "source" or "both".
+    `entailment`: SHA-256 of the classifier by which contradictions lower scores; None, and not shown, without one.
     """
 
     checkpoint: str
@@ -50,19 +51,21 @@ class Signature:
     edges: str
     activation: str
     reads: str
+    entailment: str | None = None
 
     def __str__(self) -> str:
         """One line: `bleurt|checkpoint:0123456789ab|output:adequacy|version:…`."""
-        parts = {**asdict(self), "checkpoint": self.checkpoint[:SHOWN_DIGITS]}
+        hashes = {"checkpoint", "entailment"}
+        parts = {name: str(value)[:SHOWN_DIGITS] if name in hashes else value for name, value in self.as_dict().items()}
         return "|".join(["bleurt", *(f"{name}:{value}" for name, value in parts.items())])
 
     def as_dict(self) -> dict[str, str | int]:
-        """Its fields, with the whole hash."""
-        return asdict(self)
+        """Its fields that are not None, with whole hashes."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def checkpoint_hash(folder: Path) -> str:
-    """SHA-256 over names and bytes of the SCORING_FILES in `folder`: 64 hexadecimal digits.
+    """SHA-256 over names and bytes of the SCORING_FILES in `folder`, a model's: 64 hexadecimal digits.
 
     Weights that were added up from changes count as these changes, so that rounding on another machine is no other
     checkpoint.

@@ -1,4 +1,4 @@
-"""Costs: operations as torch counts them; both ways of a training step read the same number of tokens."""
+"""Costs: operations as torch counts them; both ways of a training step read as many tokens; what options are worth."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +9,23 @@ import torch
 from tiny_filler import save_tiny_filler
 from torch.utils.flop_counter import FlopCounterMode
 
+from pipeline.core import kernels
 from pipeline.core.errors import ParamsError
 from pipeline.core.models import load_tokenizer
 from pipeline.metric.checkpoint import Head, new_metric
 from pipeline.metric.pairs import encode_pairs
 from pipeline.metric.predictor import PredictorConfig
-from pipeline.scoring.costs import Sizes, level, pair_operations, product_rate, sizes_of, step_seconds
+from pipeline.scoring.costs import (
+    PLAIN,
+    Sizes,
+    level,
+    moved,
+    option_ways,
+    pair_operations,
+    product_rate,
+    sizes_of,
+    step_seconds,
+)
 from pipeline.scoring.scorer import BleurtScorer
 from pipeline.training.schedule import Schedule
 
@@ -67,3 +78,23 @@ def test_every_step_is_measured_both_ways(tmp_path: Path) -> None:
     ours, bare = step_seconds(model, pairs, ratings, 2, schedule, steps=2)
     assert ours > 0 and bare > 0
     assert any(not torch.equal(before[name], weight) for name, weight in model.state_dict().items()), "nothing trained"
+
+
+def test_options_are_those_of_the_processor_and_score_alike(
+    checkpoint: Path, references: list[str], candidates: list[str]
+) -> None:
+    able = {"bf16": kernels.has_bf16(), "int8": kernels.has_int8()}
+    found = option_ways(str(checkpoint), list(zip(references, candidates, strict=True)))
+    assert list(found) == [PLAIN, *(f"--precision {name}" for name in able if able[name])]
+    expected = found[PLAIN][1]()
+    assert [score() for _, score in found.values()] == [pytest.approx(expected, abs=0.4)] * len(found)
+
+
+def test_moves_are_those_of_pairs_and_of_agreement() -> None:
+    """Pair 2 moves by 1.5 and changes places with pair 3: one of three pairs of pairs disagrees, tau 1/3 after 1."""
+    scores = {PLAIN: [0.0, 1.0, 2.0], "other": [0.0, 2.5, 2.0]}
+    found = moved(scores, [1.0, 2.0, 3.0])
+    other = found["other"]
+    assert (other.mean, other.largest, other.kendall) == pytest.approx((0.5, 1.5, -2 / 3))
+    assert (found[PLAIN].largest, found[PLAIN].kendall) == (0.0, 0.0)
+    assert moved(scores, [1.0, 1.0, 1.0])["other"].kendall is None

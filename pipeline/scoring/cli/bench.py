@@ -103,8 +103,7 @@ def bench(
     """All measurements of scoring; times are medians in seconds."""
     import torch
 
-    from pipeline.scoring.costs import pair_operations, sizes_of
-    from pipeline.scoring.options import moved, option_ways
+    from pipeline.scoring.costs import moved, option_ways, pair_operations, sizes_of
     from pipeline.scoring.scorer import BleurtScorer
 
     torch.set_num_threads(threads)

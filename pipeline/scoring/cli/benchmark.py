@@ -8,7 +8,8 @@ The pipeline's own evaluation: Kendall, Pearson, Spearman and DARR by language p
 intervals, beside the baselines, and paired tests against the best of them, corrected by Holm for their number. Tables
 of their own show agreement on segments with ties, clusters of significance, and, if the ratings name systems, agreement
 on systems (docs/pipeline.md explains each). A baseline that scores whole systems, such as bleu, joins the latter. One
-that cannot score (no model, no server, no sources) is left out, and standard error says why. --published takes scores
+that cannot score (no model, no server, no sources) is left out, and standard error says why. --entailment measures each
+checkpoint also with the scores of contradictions lowered. --published takes scores
 of others and --export writes ours, as files of WMT's metrics task; scores that came with the ratings stand beside them.
 Ratings are a CSV, TSV, JSONL or Parquet file (or a folder of these) with the columns reference, candidate and score, as
 the layout `own` reads them, or a folder that the stage collect wrote, whose rows of --split are taken. Texts are read
@@ -54,7 +55,7 @@ from pipeline.scoring.contenders import (
     params_file,
     settled_for,
 )
-from pipeline.scoring.inputs import add_character_references, at_least_one
+from pipeline.scoring.inputs import add_character_references, add_entailment, at_least_one
 from pipeline.scoring.output import Format
 from pipeline.scoring.ratings import AS_COLLECTED, Row, is_collected, read_benchmark, read_collected
 from pipeline.scoring.unusual_texts import CharacterReferences
@@ -72,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--baselines", nargs="*", action="extend", type=metric_name, metavar="NAME",
         help="metrics of pipeline/evaluate/metrics (default: evaluate.baselines of params.yaml)")  # fmt: skip
     add_encoder_arguments(parser)
+    add_entailment(add)
     add_character_references(add)
     add("--published", nargs="+", action="extend", type=Path, default=[], metavar="FILE",
         help="scores of others, files of WMT's metrics task (METRIC LP TESTSET REF SYSTEM SEGMENT SCORE)")  # fmt: skip
@@ -98,7 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
     checkpoint_names = arguments.checkpoint or ["bundled:metric"]
     collected = is_collected(arguments.ratings)
     said = AS_COLLECTED if collected else handled
-    metrics = [*checkpoints(checkpoint_names, arguments.max_tokens, rows, said), *baselines(arguments.baselines)]
+    trained = checkpoints(checkpoint_names, arguments.max_tokens, rows, said, arguments.entailment)
+    metrics = [*trained, *baselines(arguments.baselines)]
     validation = read_collected(arguments.ratings, ["validation"]) if collected else []
     settled = settled_for(metrics, arguments, validation)
     scores, system_scores, seconds = score_all(metrics, settled, rows)

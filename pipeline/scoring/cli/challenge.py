@@ -6,8 +6,8 @@ An item of a challenge set is a reference with a better and a worse candidate; i
 "paraphrase>wrong entity". The project's own sets, with their guideline, lie in data/challenge/: items.tsv, which is
 read unless --items names another table, and second.tsv, which is read once, when a version's metrics are trained. The
 table shows the percent of items whose better candidate scores higher, by category, for the checkpoint, sentence BLEU
-and chrF++, and with --entailment for a classifier of entailment. A tie counts as wrong; the number of ties stands
-beside a metric that has any.
+and chrF++. With --entailment it also shows a classifier of entailment by itself, and the checkpoint with the scores of
+contradictions lowered by it. A tie counts as wrong; the number of ties stands beside a metric that has any.
 """
 
 import argparse
@@ -149,6 +149,17 @@ def entailment_score(name: str) -> Score:
     return score
 
 
+def lowered(score: Score, name: str) -> Score:
+    """`score`, less what candidates lose that contradict their reference by the entailment classifier `name`."""
+    import numpy
+
+    from pipeline.scoring.contradiction import contradictions, losses
+
+    return lambda references, candidates: (
+        numpy.asarray(score(references, candidates)) - losses(contradictions(name, references, candidates))
+    )
+
+
 def rows_of(tallies: dict[str, dict[str, Tally]]) -> list[dict[str, Any]]:
     """A row for each category and one for all items: percent right of every metric, and its ties if it has any.
 
@@ -175,7 +186,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--items", type=Path, default=ITEMS, metavar="FILE",
                         help=f"a table with the columns {', '.join(COLUMNS)} (default: our first set)")  # fmt: skip
     parser.add_argument("--entailment", metavar="MODEL",
-                        help="also a classifier of entailment, such as bundled:entailment-base")  # fmt: skip
+                        help="also a classifier of entailment, such as bundled:entailment-base, and the metric with "
+                        "the scores of contradictions lowered by it")  # fmt: skip
     output.add_arguments(parser)
 
 
@@ -195,6 +207,7 @@ def run(arguments: argparse.Namespace) -> int:
     scores |= {name: partial(score_pairs, name) for name in ("sentbleu", "chrf++")}
     if arguments.entailment:
         scores["entailment"] = entailment_score(arguments.entailment)
+        scores["metric+entailment"] = lowered(scores["metric"], arguments.entailment)
     rows = rows_of({name: pairwise_accuracy(score, items) for name, score in scores.items()})
     if arguments.format is not Format.JSON:
         mark = "% " if arguments.format is Format.LATEX else ""

@@ -42,6 +42,7 @@ from pipeline.scoring.contenders import (
 )
 from pipeline.scoring.inputs import (
     Segment,
+    add_entailment,
     add_input_arguments,
     add_scorer_arguments,
     at_least_one,
@@ -64,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its flags."""
     add_input_arguments(parser)
     add_scorer_arguments(parser)
+    add_entailment(parser.add_argument)
     output.add_arguments(parser)
     group = parser.add_argument_group("comparison")
     add = group.add_argument

@@ -24,6 +24,7 @@ from pipeline.core.errors import InputError, ParamsError
 from pipeline.scoring import output
 from pipeline.scoring.inputs import (
     Segments,
+    add_entailment,
     add_input_arguments,
     add_scorer_arguments,
     input_files,
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its flags."""
     add_input_arguments(parser)
     add_scorer_arguments(parser)
+    add_entailment(parser.add_argument)
     output.add_arguments(parser)
     add = parser.add_argument
     add("-scores_file", "--scores_file", metavar="FILE", type=Path, help="write here instead of standard output")

@@ -318,8 +318,8 @@ def test_the_bundled_classifier_stands_beside_the_metric(
     rows = file("1\tcopy\tA man is sleeping.\tA man is sleeping.\tNobody is sleeping.\n")
     assert command("--items", rows, "--entailment", "bundled:entailment") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split()[-1] == "entailment"
-    assert lines[3].split() == ["copy", "1", "100.0", "100.0", "100.0", "100.0"]
+    assert lines[1].split()[-2:] == ["entailment", "metric+entailment"]
+    assert lines[3].split() == ["copy", "1", *["100.0"] * 5]
 
 
 def test_scores_are_the_checkpoints_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
