@@ -6,8 +6,9 @@ those of other metrics from params.yaml.
 
 import argparse
 import dataclasses
+import functools
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -97,30 +98,41 @@ def checkpoints(
     from pipeline.evaluate.predictions import trained
     from pipeline.metric.prediction import readable_tokens
 
+    lost, classifier = (None, "") if entailment is None else _lost(entailment)
     for name, folder in named_checkpoints(given).items():
         max_tokens = readable_tokens(load_config(folder), load_tokenizer(folder), wanted_tokens, "--max_tokens")
         warn_of_cuts(name, rows, folder, max_tokens)
         text = checkpoint_signature(folder, max_tokens, character_references)
         metric = dataclasses.replace(trained(name, folder, max_tokens), signature=partial(_said, text))
-        yield metric
-        if entailment is not None and metric.reads == Reads.REFERENCE | Reads.CANDIDATE:
-            yield _lowered(metric, entailment, text)
+        if lost is None or metric.reads != Reads.REFERENCE | Reads.CANDIDATE:
+            yield metric
+        else:
+            metric = dataclasses.replace(metric, score=functools.lru_cache(1)(metric.score))  # for both of them
+            yield from (metric, _lowered(metric, lost, f"{text}|entailment:{classifier}"))
 
 
-def _lowered(metric: Metric, entailment: str, signature: str) -> Metric:
-    """`metric` with the scores of contradictions lowered by the classifier `entailment`."""
+def _lost(entailment: str) -> tuple[Callable[[Texts], numpy.ndarray], str]:
+    """What texts lose by the classifier `entailment`, kept for the next checkpoint; and the classifier's hash."""
     from pipeline.core.models import locate
     from pipeline.scoring.contradiction import contradictions, losses
     from pipeline.scoring.signature import SHOWN_DIGITS, checkpoint_hash
 
+    @functools.lru_cache(1)
+    def lost(texts: Texts) -> numpy.ndarray:
+        return losses(contradictions(entailment, texts.reference, texts.candidates))
+
+    return lost, checkpoint_hash(locate(entailment))[:SHOWN_DIGITS]
+
+
+def _lowered(metric: Metric, lost: Callable[[Texts], numpy.ndarray], signature: str) -> Metric:
+    """`metric` less what texts lose as contradictions."""
+
     def score(texts: Texts, settings: None, batch_tokens: int) -> numpy.ndarray:
-        lost = losses(contradictions(entailment, texts.reference, texts.candidates))
-        scores: numpy.ndarray = metric.score(texts, settings, batch_tokens) - lost[:, None]
+        scores: numpy.ndarray = metric.score(texts, settings, batch_tokens) - lost(texts)[:, None]
         return scores
 
-    said = f"{signature}|entailment:{checkpoint_hash(locate(entailment))[:SHOWN_DIGITS]}"
     name = f"{metric.name}+entailment"
-    return dataclasses.replace(metric, name=name, score=score, signature=partial(_said, said))
+    return dataclasses.replace(metric, name=name, score=score, signature=partial(_said, signature))
 
 
 def _said(text: str, settings: None) -> str:
