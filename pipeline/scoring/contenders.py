@@ -91,8 +91,8 @@ def checkpoints(
 ) -> Iterator[Metric]:
     """The checkpoints that are named as metrics; says on standard error how many pairs of the rated `rows` are cut.
 
-    `character_references`: what happened to those of `rows`, for the signature. `entailment`: a classifier by which
-    each checkpoint that reads only references is a second metric, with the scores of contradictions lowered.
+    `character_references`: what happened to those of `rows`, for the signature. `entailment`: a classifier;
+    with it each checkpoint that reads only references stands there twice, once with contradictions lowered.
     """
     from pipeline.core.models import load_config, load_tokenizer
     from pipeline.evaluate.predictions import trained

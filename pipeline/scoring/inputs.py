@@ -189,8 +189,8 @@ def add_scorer_arguments(parser: argparse.ArgumentParser) -> None:
 def add_entailment(add: Callable[..., Any]) -> None:
     """A classifier beside the metric; `add` as below."""
     add("--entailment", action=Once, metavar="MODEL",
-        help="lower the scores of candidates that contradict their reference, by a classifier of entailment such as "
-        "bundled:entailment-base")  # fmt: skip
+        help="a classifier of entailment, such as bundled:entailment-base: lowers the scores of near-copies that "
+        "contradict their reference, such as those with a wrong name or number")  # fmt: skip
 
 
 def add_checkpoint(add: Callable[..., Any]) -> None:

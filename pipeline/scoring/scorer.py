@@ -64,8 +64,8 @@ class Scored:
     `truncated`: the pair was too long, so words were left out. `percentile`: share of human-rated candidates that score
     lower, 0 to 100; None if the checkpoint is not calibrated. `edge`: one of `unusual_texts.Edge`, or None. `windows`:
     in how many windows the pair was read; with several references, the largest number. `contradiction`: probability
-    that the candidate contradicts its reference (of several, the one that it contradicts least); None without a
-    classifier of entailment.
+    that the candidate contradicts a reference of which it is a near-copy (of several, the least); None without a
+    classifier of entailment, or if it is none.
     """
 
     score: float
@@ -87,8 +87,8 @@ class BleurtScorer:
     (`pipeline.metric.kernels`). `output`: the output that is the score, if the checkpoint has several.
     `character_references`: "undone" reads `&quot;` as the character that it stands for, "kept" as it is written.
     `processes`: how many score on the CPU and share the weights (`pipeline.scoring.processes`). `entailment`: a
-    classifier, such as "bundled:entailment-base", by which contradictions lower scores
-    (`pipeline.scoring.contradiction`).
+    classifier, such as "bundled:entailment-base", that lowers the scores of near-copies which contradict their
+    reference (`pipeline.scoring.contradiction`).
 
     A checkpoint that cannot be used is a ModelError. A setting that this machine or checkpoint cannot meet is a
     ParamsError.
@@ -239,10 +239,11 @@ class BleurtScorer:
         scores = [_weighted(rows, parts) for parts in chunk.texts]
         if not numpy.isfinite(scores).all():
             raise ModelError(f"{self.checkpoint}: gives some pairs no finite score; the checkpoint is damaged.")
-        contradiction: list[float] | None = None
+        found: dict[int, float] = {}
         if self._entailment is not None:
-            found = contradictions(str(self._entailment), *map(list, zip(*chunk.sides, strict=True)))
-            scores, contradiction = (scores - losses(found)).tolist(), found.tolist()
+            read = contradictions(str(self._entailment), *map(list, zip(*chunk.sides, strict=True)))
+            scores = (scores - losses(read)).tolist()
+            found = {text: float(read[text]) for text in numpy.flatnonzero(~numpy.isnan(read)).tolist()}
         truncated = chunk.truncated.tolist()
         for flag, texts in chunk.pairs:
             mine = [scores[text] for text in texts]
@@ -253,7 +254,7 @@ class BleurtScorer:
                 percentile=self.calibration.percentile(score) if self.calibration else None,
                 edge=flag.value if flag else None,
                 windows=max(len(chunk.texts[text]) for text in texts),
-                contradiction=min(contradiction[text] for text in texts) if contradiction else None,
+                contradiction=min((found[text] for text in texts if text in found), default=None),
             )
 
     def __deepcopy__(self, memo: Any) -> "BleurtScorer":
