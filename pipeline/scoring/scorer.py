@@ -87,8 +87,7 @@ class BleurtScorer:
     (`pipeline.metric.kernels`). `output`: the output that is the score, if the checkpoint has several.
     `character_references`: "undone" reads `&quot;` as the character that it stands for, "kept" as it is written.
     `processes`: how many score on the CPU and share the weights (`pipeline.scoring.processes`). `entailment`: a
-    classifier, such as "bundled:entailment-base", that lowers the scores of near-copies which contradict their
-    reference (`pipeline.scoring.contradiction`).
+    classifier that lowers near-copies which contradict their reference (`pipeline.scoring.contradiction`).
 
     A checkpoint that cannot be used is a ModelError. A setting that this machine or checkpoint cannot meet is a
     ParamsError.
