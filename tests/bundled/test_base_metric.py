@@ -1,4 +1,4 @@
-"""The base-sized metric that is shipped as changes of a packaged encoder: its size and its golden scores."""
+"""The base-sized models that are shipped as changes of a packaged encoder: size, golden scores, contradictions."""
 
 import importlib.util
 
@@ -9,17 +9,31 @@ from pipeline.core.packages import PACKAGED
 from pipeline.scoring import BleurtScorer
 from pipeline.scoring.cli.selftest import check
 
-METRIC = ROOT / "models" / "bundled" / "metric-base"
+BUNDLED = ROOT / "models" / "bundled"
 PARTS = PACKAGED["all-mpnet-base-v2"].parts
-
-
-def test_it_takes_at_most_20_megabytes() -> None:
-    assert sum(file.stat().st_size for file in METRIC.iterdir()) <= 20e6
-
-
-@pytest.mark.skipif(
+needs_the_encoder = pytest.mark.skipif(
     any(importlib.util.find_spec(part) is None for part in PARTS), reason="the packaged encoder is absent (make base)"
 )
+
+
+@pytest.mark.parametrize("name", ["metric-base", "entailment-base"])
+def test_it_takes_at_most_20_megabytes(name: str) -> None:
+    assert sum(file.stat().st_size for file in (BUNDLED / name).iterdir()) <= 20e6
+
+
+@needs_the_encoder
+def test_the_classifier_finds_a_contradiction_and_leaves_a_paraphrase_alone() -> None:
+    reference = "The committee rejected the budget on Monday after a long debate."
+    copy = "The committee approved the budget on Monday after a long debate."
+    paraphrase = "On Monday, following lengthy discussions, the panel turned the budget down."
+    scorer = BleurtScorer("bundled:metric", device="cpu", entailment="bundled:entailment-base")
+    wrong, right = scorer.score([reference] * 2, [copy, paraphrase])
+    assert wrong < right
+    plain = BleurtScorer("bundled:metric", device="cpu").score([reference] * 2, [copy, paraphrase])
+    assert plain[0] > plain[1] == pytest.approx(right, abs=1e-5)
+
+
+@needs_the_encoder
 def test_it_gives_its_golden_scores_however_it_is_run() -> None:
     checks = check(BleurtScorer("bundled:metric-base", device="cpu"))
     assert any("selftest.json" in one.what for one in checks)
