@@ -89,14 +89,17 @@ def score_metric(index: int, inputs: Sequence[Path], params: ScoringParams) -> O
     return Outcome(table_of(found.rows, schema), rows_in, len(found.rows), left_out)
 
 
-def trained(name: str, folder: Path, max_tokens: int) -> Metric:
-    """The checkpoint in `folder` as a metric of what it reads; pairs are cut to `max_tokens`."""
+def trained(name: str, folder: Path, max_tokens: int, precision: str = "auto") -> Metric:
+    """The checkpoint in `folder` as a metric of what it reads; pairs are cut to `max_tokens`.
+
+    `precision`: "auto", "float32", "bf16" or "int8" (`pipeline.metric.prediction`).
+    """
     outputs, beside = _about(folder)
     what = "" if beside == "reference" else f" reads {BESIDE[beside][1]},"
     return Metric(
         name,
         BESIDE[beside][0] | Reads.CANDIDATE,
-        score=partial(_by_checkpoint, folder, max_tokens, BESIDE[beside][0]),
+        score=partial(_by_checkpoint, folder, max_tokens, precision, BESIDE[beside][0]),
         signature=lambda _: f"checkpoint {name.removeprefix(TRAINED)},{what} pairs cut to {max_tokens} tokens",
         aspects=outputs if len(outputs) > 1 else (),
         apart=False,
@@ -118,7 +121,7 @@ def _about(folder: Path) -> tuple[tuple[str, ...], str]:
 
 
 def _by_checkpoint(
-    folder: Path, max_tokens: int, reads: Reads, texts: Texts, settings: None, batch_tokens: int
+    folder: Path, max_tokens: int, precision: str, reads: Reads, texts: Texts, settings: None, batch_tokens: int
 ) -> numpy.ndarray:
     from pipeline.metric.prediction import predict
 
@@ -129,7 +132,7 @@ def _by_checkpoint(
         first = beside_in(folder).texts(references, texts.sources)
     else:
         first = texts.reference
-    return predict(folder, first, texts.candidates, max_tokens, batch_tokens)
+    return predict(folder, first, texts.candidates, max_tokens, batch_tokens, precision)
 
 
 def attempt(metric: Metric, settings: Any, rows: Sequence[Row], batch_tokens: int) -> Predictions:

@@ -209,13 +209,19 @@ def head_inputs(model: PreTrainedModel, pairs: EncodedPairs, batch_tokens: int) 
 
 
 def predict(
-    folder: Path, references: Sequence[str], candidates: Sequence[str], max_tokens: int, batch_tokens: int
+    folder: Path,
+    references: Sequence[str],
+    candidates: Sequence[str],
+    max_tokens: int,
+    batch_tokens: int,
+    precision: str = "auto",
 ) -> NDArray[numpy.float32]:
     """Scores of the fine-tuned checkpoint in `folder`: float32 (pairs, outputs); higher is better.
 
-    Texts are read as they are. A pair of more than `max_tokens` tokens loses the end of its longer side.
+    Texts are read as they are. A pair of more than `max_tokens` tokens loses the end of its longer side. `precision`:
+    as `precision_on` reads it.
     """
     model, tokenizer = load_metric(folder), load_tokenizer(folder)
     check_max_tokens("evaluate.max_tokens", max_tokens, model.config, tokenizer)
     pairs = encode_pairs(tokenizer, references, candidates, max_tokens)
-    return Replicas(model, owned=True).outputs(pairs, batch_tokens)
+    return Replicas(model, precision=precision, owned=True).outputs(pairs, batch_tokens)

@@ -88,11 +88,13 @@ def checkpoints(
     rows: Sequence[Row],
     character_references: str,
     entailment: str | None = None,
+    precision: str = "auto",
 ) -> Iterator[Metric]:
     """The checkpoints that are named as metrics; says on standard error how many pairs of the rated `rows` are cut.
 
     `character_references`: what happened to those of `rows`, for the signature. `entailment`: a classifier;
     with it each checkpoint that reads only references stands there twice, once with contradictions lowered.
+    `precision`: "auto", "float32", "bf16" or "int8".
     """
     from pipeline.core.models import load_config, load_tokenizer
     from pipeline.evaluate.predictions import trained
@@ -102,8 +104,8 @@ def checkpoints(
     for name, folder in named_checkpoints(given).items():
         max_tokens = readable_tokens(load_config(folder), load_tokenizer(folder), wanted_tokens, "--max_tokens")
         warn_of_cuts(name, rows, folder, max_tokens)
-        text = checkpoint_signature(folder, max_tokens, character_references)
-        metric = dataclasses.replace(trained(name, folder, max_tokens), signature=partial(_said, text))
+        text = checkpoint_signature(folder, max_tokens, character_references, precision)
+        metric = dataclasses.replace(trained(name, folder, max_tokens, precision), signature=partial(_said, text))
         if lost is None or metric.reads != Reads.REFERENCE | Reads.CANDIDATE:
             yield metric
         else:
@@ -175,19 +177,20 @@ def named_checkpoints(given: Sequence[str]) -> dict[str, Path]:
     }
 
 
-def checkpoint_signature(folder: Path, max_tokens: int, character_references: str) -> str:
+def checkpoint_signature(folder: Path, max_tokens: int, character_references: str, precision: str = "auto") -> str:
     """A signature like that of `bleurt score`, for texts as the pipeline reads them; each aspect has its own output."""
     from pipeline.core import runtime
     from pipeline.core.models import load_config
     from pipeline.metric.beside import reads_of
+    from pipeline.metric.prediction import precision_on
     from pipeline.scoring.signature import NO_EDGES, Signature, activation, checkpoint_hash
     from pipeline.scoring.version import package_version
 
     config = load_config(folder)
     outputs = "+".join(str(name) for name in config.id2label.values())
     found = Signature(
-        checkpoint_hash(folder), outputs, package_version(), runtime.precision(), max_tokens, "max", "cut",
-        character_references, NO_EDGES, activation(config), reads_of(config).value,
+        checkpoint_hash(folder), outputs, package_version(), precision_on(str(runtime.device()), precision), max_tokens,
+        "max", "cut", character_references, NO_EDGES, activation(config), reads_of(config).value,
     )  # fmt: skip
     return str(found)
 

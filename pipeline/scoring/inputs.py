@@ -179,11 +179,16 @@ def add_scorer_arguments(parser: argparse.ArgumentParser) -> None:
     add_character_references(add)
     add("--output", metavar="NAME", help="the output that is the score, if the checkpoint has several")
     add("--device", nargs="+", action="extend", metavar="NAME", help="cpu, cuda, cuda:1, mps; several share the work")
+    add_precision(add)
+    add("--processes", type=at_least_one, default=1, metavar="N",
+        help="processes that share the CPU and the weights (default 1)")  # fmt: skip
+
+
+def add_precision(add: Callable[..., Any]) -> None:
+    """The numbers that a metric computes in; `add` as below."""
     add("--precision", choices=["auto", "float32", "bf16", "int8"], default="auto",
         help="auto (default): bf16 on GPUs that compute in it, else float32; bf16 and int8 are faster on CPUs with the "
         "instructions, and scores move a little")  # fmt: skip
-    add("--processes", type=at_least_one, default=1, metavar="N",
-        help="processes that share the CPU and the weights (default 1)")  # fmt: skip
 
 
 def add_entailment(add: Callable[..., Any]) -> None:

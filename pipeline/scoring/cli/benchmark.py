@@ -55,7 +55,7 @@ from pipeline.scoring.contenders import (
     params_file,
     settled_for,
 )
-from pipeline.scoring.inputs import add_character_references, add_entailment, at_least_one
+from pipeline.scoring.inputs import add_character_references, add_entailment, add_precision, at_least_one
 from pipeline.scoring.output import Format
 from pipeline.scoring.ratings import AS_COLLECTED, Row, is_collected, read_benchmark, read_collected
 from pipeline.scoring.unusual_texts import CharacterReferences
@@ -73,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--baselines", nargs="*", action="extend", type=metric_name, metavar="NAME",
         help="metrics of pipeline/evaluate/metrics (default: evaluate.baselines of params.yaml)")  # fmt: skip
     add_encoder_arguments(parser)
+    add_precision(add)
     add_entailment(add)
     add_character_references(add)
     add("--published", nargs="+", action="extend", type=Path, default=[], metavar="FILE",
@@ -100,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     checkpoint_names = arguments.checkpoint or ["bundled:metric"]
     collected = is_collected(arguments.ratings)
     said = AS_COLLECTED if collected else handled
-    trained = checkpoints(checkpoint_names, arguments.max_tokens, rows, said, arguments.entailment)
+    trained = checkpoints(checkpoint_names, arguments.max_tokens, rows, said, arguments.entailment, arguments.precision)
     metrics = [*trained, *baselines(arguments.baselines)]
     validation = read_collected(arguments.ratings, ["validation"]) if collected else []
     settled = settled_for(metrics, arguments, validation)

@@ -107,6 +107,23 @@ def test_pairs_that_were_cut_are_counted(checkpoint: Path, collected: Path, caps
     assert "were cut" not in capsys.readouterr().err
 
 
+def test_checkpoints_score_in_the_precision_that_is_named(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{**row, "system": "a", "segment": str(number + 1)} for number, row in enumerate(ROWS)]
+    write_shard(tmp_path / "rows" / shard_name(0), table_of(rows, RATINGS))
+    found = {}
+    for name in ("float32", "bf16"):
+        options = ["--precision", name, "--export", str(tmp_path / name), "--format", "json"]
+        assert benchmark(tmp_path / "rows", checkpoint, *options) == 0
+        signatures = json.loads(capsys.readouterr().out)["signatures"]
+        assert f"precision:{name}" in signatures[next(one for one in signatures if one.startswith("bleurt/"))]
+        (file,) = (tmp_path / name).glob("bleurt*.seg.score")
+        found[name] = [float(line.split("\t")[-1]) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert found["bf16"] != found["float32"]
+    assert numpy.corrcoef(found["bf16"], found["float32"])[0, 1] > 0.98
+
+
 def test_the_numbers_are_those_of_the_stage_evaluate(
     collected: Path,
     checkpoint: Path,
