@@ -1,10 +1,11 @@
-"""A large checkpoint as what it differs by from a packaged encoder: a few megabytes instead of hundreds.
+"""Models in little space: a large checkpoint as what it differs by from a packaged encoder, a small one in 8 bits.
 
 Fine-tuning moves each matrix of an encoder by little, in few directions. `deltas.safetensors` keeps, for every matrix,
 the best approximation of its change of a given rank (two thin matrices in half precision, by singular value
 decomposition), vectors and what the encoder lacks whole. Whatever trained the checkpoint, all weights, adapters or a
-mean of several runs, is stored the same way. On first use the weights are added up again into a folder of the usual
-form, which is kept where `pipeline.core.packages` keeps joined models.
+mean of several runs, is stored the same way. A model of its own may stand in the same file with its matrices in 8 bits
+and a scale for each row, half the size of half precision. On first use the weights are added up again into a folder of
+the usual form, which is kept where `pipeline.core.packages` keeps joined models.
 """
 
 import hashlib
@@ -21,11 +22,17 @@ from pipeline.core.errors import ModelError
 from pipeline.core.packages import DELTAS, WEIGHTS, store
 from pipeline.core.shards import writing
 
+NO_BASE = ""
+"""Name of the encoder in DELTAS of a model that needs none."""
+
 ROUNDING = 1e-6
 """A change by this share of the largest weight, or less, is none."""
 
 IN, OUT, ADDED, WHOLE = "in/", "out/", "added/", "whole/"
 """Beginnings of the names of tensors: the two thin matrices of a change, a vector's change, a tensor in full."""
+
+BYTES, SCALE = "bytes/", "scale/"
+"""Beginnings of the names of a matrix in 8 bits and of what its rows are multiplied by."""
 
 
 def changes(
@@ -54,8 +61,21 @@ def changes(
     return found
 
 
+def rounded(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """`weights` with matrices in 8 bits: a row's largest weight is 127 of its scale. Other tensors are kept whole."""
+    found: dict[str, torch.Tensor] = {}
+    for name, weight in weights.items():
+        if weight.ndim != 2:
+            found[WHOLE + name] = weight.clone()
+            continue
+        scale = weight.float().abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny) / 127
+        found[BYTES + name] = (weight.float() / scale).round().to(torch.int8)
+        found[SCALE + name] = scale
+    return found
+
+
 def applied(found: Mapping[str, torch.Tensor], base: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The weights, float32, that `changes` stood for; tensors of `base` that did not change are among them."""
+    """The weights, float32, that `changes` or `rounded` stood for; tensors of `base` that did not change are there."""
     weights = {name: weight.float() for name, weight in base.items()}
     for key, value in found.items():
         if key.startswith(WHOLE):
@@ -66,6 +86,8 @@ def applied(found: Mapping[str, torch.Tensor], base: Mapping[str, torch.Tensor])
         elif key.startswith(OUT):
             name = key.removeprefix(OUT)
             weights[name] = weights[name] + value.float() @ found[IN + name].float()
+        elif key.startswith(BYTES):
+            weights[key.removeprefix(BYTES)] = value.float() * found[SCALE + key.removeprefix(BYTES)]
     return weights
 
 
@@ -73,6 +95,12 @@ def write_changes(folder: Path, found: Mapping[str, torch.Tensor], base: str, pr
     """Write DELTAS: `base` names the encoder, whose weights are called `prefix` + their name in the checkpoint."""
     with writing(folder / DELTAS):
         save_file(dict(found), folder / DELTAS, {"base": base, "prefix": prefix, "format": "pt"})
+
+
+def round_weights(folder: Path) -> None:
+    """Replace the weights in `folder` by DELTAS in 8 bits, which needs no encoder."""
+    write_changes(folder, rounded(load_file(folder / WEIGHTS)), NO_BASE, "")
+    (folder / WEIGHTS).unlink()
 
 
 def encoder_weights(folder: Path, prefix: str) -> dict[str, torch.Tensor]:
@@ -94,10 +122,10 @@ def whole(folder: Path, locate: Callable[[str], Path]) -> Path:
     try:
         with safe_open(folder / DELTAS, "pt") as opened:
             facts, found = opened.metadata() or {}, {key: opened.get_tensor(key) for key in list(opened.keys())}
-        encoder = locate(facts["base"])
+        base, prefix = facts["base"], facts["prefix"]
     except (SafetensorError, OSError, KeyError) as error:
         raise ModelError(f"{folder / DELTAS}: cannot be read ({error}).") from error
-    weights = applied(found, encoder_weights(encoder, facts["prefix"]))
+    weights = applied(found, {} if base == NO_BASE else encoder_weights(locate(base), prefix))
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{folder.name}-") as temporary:

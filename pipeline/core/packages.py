@@ -19,7 +19,7 @@ from pipeline.core.shards import writing
 
 WEIGHTS = "model.safetensors"
 DELTAS = "deltas.safetensors"
-"""The file of a model's weights, or of what it changes in another's (`pipeline.core.deltas`)."""
+"""The file of a model's weights; or of what it changes in another's, or of 8 bits a weight (`pipeline.core.deltas`)."""
 
 KEPT = ("config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 """Files of a model's archive that are unpacked; the rest is for other libraries."""
@@ -59,7 +59,7 @@ def packaged(name: str) -> Path:
 def weights_sum(folder: Path) -> str:
     """SHA-256 of the weights in `folder`, in hexadecimal digits; a ModelError if it has none.
 
-    They are model.safetensors, or if there are only changes of another model's weights, these.
+    They are model.safetensors, or if there is DELTAS, this.
     """
     deltas = folder / DELTAS
     try:

@@ -21,7 +21,7 @@ from pipeline.bundled.__main__ import recipe_of, state_folder
 from pipeline.bundled.texts import CONJNLI, DUMP, LABELS
 from pipeline.core import modules
 from pipeline.core.errors import ParamsError
-from pipeline.core.models import load, load_config, load_tokenizer
+from pipeline.core.models import load, load_config, load_tokenizer, locate
 from pipeline.core.modules import ROOT, import_closure
 from pipeline.core.params import load_params
 from pipeline.teachers.language_model import load_language_model
@@ -155,7 +155,7 @@ def test_the_pipeline_makes_and_scores_every_model(tree: Path) -> None:
         assert ">>deu<<" in json.loads((models / name / "vocab.json").read_text(encoding="utf-8"))
     for name, kind in (("mask-filler", AutoModelForMaskedLM), ("entailment", AutoModelForSequenceClassification)):
         size = len(AutoTokenizer.from_pretrained(models / name))
-        assert load(kind, models / name, ("pooler",)).get_input_embeddings().weight.shape == (size, 384)
+        assert load(kind, locate(str(models / name)), ("pooler",)).get_input_embeddings().weight.shape == (size, 384)
         assert 200 < size <= 400  # of 30,522 pieces
     assert load_language_model(str(models / "language-model")).log_likelihood(["A cat.", ""], 99).tokens.tolist() == [
         3,

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from tiny_filler import save_tiny_filler
 
 from pipeline.core import deltas, models, packages
-from pipeline.core.deltas import applied, changes, encoder_weights, write_changes
+from pipeline.core.deltas import applied, changes, encoder_weights, round_weights, write_changes
 from pipeline.core.errors import ModelError
 from pipeline.core.models import load_tokenizer, locate
 from pipeline.core.packages import DELTAS
@@ -35,6 +35,23 @@ def test_a_change_of_low_rank_is_kept_and_a_higher_one_approximated_best() -> No
     full = torch.diag(torch.tensor([4.0, 2.0, 1.0]))
     kept = applied(changes({"w": full}, {"w": torch.zeros(3, 3)}, rank=2), {"w": torch.zeros(3, 3)})["w"]
     torch.testing.assert_close(kept, torch.diag(torch.tensor([4.0, 2.0, 0.0])), atol=2e-3, rtol=0)
+
+
+def test_a_model_in_8_bits_needs_no_encoder_and_is_right_to_half_a_step_of_each_row(tmp_path: Path) -> None:
+    folder = save_tiny_filler(tmp_path / "filler")
+    before = load_file(folder / "model.safetensors")
+    size = (folder / "model.safetensors").stat().st_size
+    round_weights(folder)
+    assert not (folder / "model.safetensors").exists()
+    assert (folder / DELTAS).stat().st_size < size / 2
+    after = load_file(locate(str(folder)) / "model.safetensors")
+    assert set(after) == set(before)
+    for name, weight in before.items():
+        if weight.ndim == 2:
+            assert ((after[name] - weight).abs() <= weight.abs().amax(1, keepdim=True) / 127 * 0.501).all()
+            assert not torch.equal(after[name], weight)
+        else:
+            assert torch.equal(after[name], weight.float())
 
 
 def trained(folder: Path, encoder: Path) -> Path:

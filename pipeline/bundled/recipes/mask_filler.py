@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 from pydantic import model_validator
-from transformers import AutoTokenizer, BertForMaskedLM
+from transformers import BertForMaskedLM
 
 from pipeline.bundled import encoder
 from pipeline.bundled.encoder import SPECIAL
 from pipeline.bundled.texts import read_wikitext, wikipedia_texts
 from pipeline.core.batches import pad, token_batches
+from pipeline.core.deltas import round_weights
+from pipeline.core.models import load, load_tokenizer, locate
 from pipeline.core.params import AtLeastOne, Share, params
 from pipeline.core.shards import generator
 from pipeline.training.schedule import BatchPlan, Schedule
@@ -86,12 +88,13 @@ def make(model: str, params: Params, data: Path, work: Path, out: Path) -> None:
 
     print(f"{len(rows):,} texts", flush=True)
     encoder.train(filler, tokenizer, loss, plan.rows, params.schedule, evaluate, work / "state.pt", out)
+    round_weights(out)
 
 
 def scores(params: Params, data: Path, models: Path) -> dict[str, Any]:
     """Top-1 accuracy of the stored mask filler on WikiText-2 valid."""
-    model = BertForMaskedLM.from_pretrained(models / "mask-filler", dtype=torch.float32).eval()
-    tokenizer = AutoTokenizer.from_pretrained(models / "mask-filler")
+    folder = locate(str(models / MODELS[0]))
+    model, tokenizer = load(BertForMaskedLM, folder), load_tokenizer(folder)
     rows = tokenizer(read_wikitext(data / VALIDATION), truncation=True, max_length=params.max_pieces)["input_ids"]
     return {"mask_filler_top1_wikitext2_valid": round(top1(model, rows, MASKED, 0), 4)}
 
