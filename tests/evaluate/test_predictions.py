@@ -77,7 +77,9 @@ def fake_checkpoint(folder: Path, labels: list[str]) -> Path:
     return folder
 
 
-def by_length(folder: Path, references: Any, candidates: Any, max_tokens: int, batch_tokens: int) -> numpy.ndarray:
+def by_length(
+    folder: Path, references: Any, candidates: Any, max_tokens: int, batch_tokens: int, precision: str
+) -> numpy.ndarray:
     """A checkpoint with two outputs: length of the candidate, and minus that of the reference."""
     assert len(set(zip(references, candidates, strict=True))) == len(references), "an equal pair came twice"
     return numpy.array([[len(c), -len(z)] for z, c in zip(references, candidates, strict=True)], dtype=numpy.float32)
