@@ -28,9 +28,9 @@ def main() -> None:
 
 
 def make_job(params: GradeParams, segments: Path) -> Job:
-    """The work of the stage. The bytes of the parallel text are part of every shard's fingerprint."""
+    """The work of the stage. The bytes of the parallel text and of inference are part of every shard's fingerprint."""
     shards = list_shards(segments)
-    files = [source.file() for source in params.paraphrases.sources]
+    files = [source.file() for source in (*params.paraphrases.sources, *params.inference)]
     return Job(
         module="pipeline.grade.__main__",
         function=grade_shard,

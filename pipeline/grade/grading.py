@@ -3,6 +3,9 @@
 Paraphrases come from parallel text: two sentences say the same thing if they translate the same sentence. This is the
 pivoting of Bannard and Callison-Burch 2005, on whole sentences. Sentences of everyday language are short. So several of
 them are joined, to texts as long as those that systems translate.
+
+Pairs for natural language inference come as they are (`pipeline.grade.inference`): people wrote what follows from a
+sentence and what contradicts it.
 """
 
 import functools
@@ -23,6 +26,7 @@ from pipeline.core.scripts import length
 from pipeline.core.shards import generator, read_shard, table_of
 from pipeline.core.work import Outcome
 from pipeline.files.parallel import TextSource, check_sources, parallel_sentences
+from pipeline.grade.inference import InferenceSource, judged_pairs
 from pipeline.grade.kinds import Kind, Pool, Sentence, candidate, names_in
 
 NEED_MORE = (Kind.PARAPHRASE, Kind.UNTRANSLATED)
@@ -76,6 +80,13 @@ class GradeParams:
     segments: AtLeastOne | None
     """About how many of the segments are used; null for all."""
     paraphrases: ParaphraseParams
+    inference: tuple[InferenceSource, ...]
+    """Tables of premises and hypotheses, of which all are taken."""
+
+    @model_validator(mode="after")
+    def _tells_sources_apart(self) -> Self:
+        check_sources(self.inference)
+        return self
 
     @model_validator(mode="after")
     def _knows_every_kind(self) -> Self:
@@ -125,6 +136,13 @@ def grade_shard(index: int, inputs: Sequence[Path], sharded: ShardedGrades) -> O
                     "kind": kind.value,
                     "grade": params.kinds[kind].grade,
                 }
+    judged = judged_pairs(params.inference).part(index, sharded.shards)
+    dropped += judged.lost
+    for row in judged.rows:
+        if (row["reference"], row["candidate"]) in rows:
+            dropped[Reason.DUPLICATE.value] += 1
+        else:
+            rows[row["reference"], row["candidate"]] = dict(row)
     return Outcome(table_of(list(rows.values()), GRADED), len(rows) + dropped.total(), len(rows), dict(dropped))
 
 

@@ -18,7 +18,8 @@ TEXT = "On Monday the mayor of Lyon opened 14 schools, but he did not pay for th
 def grade_params(**changes: Any) -> GradeParams:
     paraphrases = {"sources": [], "min_words": 3, "max_overlap": 0.6, "longest": 1}
     kinds = {kind.value: {"grade": float(-number), "weight": 1.0} for number, kind in enumerate(Kind)}
-    section = {"seed": 1, "kinds": kinds, "draws": 4, "segments": None, "paraphrases": paraphrases, **changes}
+    section = {"seed": 1, "kinds": kinds, "draws": 4, "segments": None, "paraphrases": paraphrases}
+    section |= {"inference": [], **changes}
     return from_mapping(section, GradeParams, "grade")
 
 
