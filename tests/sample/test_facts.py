@@ -39,5 +39,7 @@ def test_it_shares_no_wording_with_the_challenge_sets() -> None:
         for row in table(ROOT / "data/challenge" / name):
             challenge |= {run for column in ("reference", "better", "worse") for run in sequences(row[column])}
     rows = table(ROOT / "data/facts/ratings.tsv")
-    found = [row["candidate"] for row in rows if (sequences(row["reference"]) | sequences(row["candidate"])) & challenge]
+    found = [
+        row["candidate"] for row in rows if (sequences(row["reference"]) | sequences(row["candidate"])) & challenge
+    ]
     assert found == []
