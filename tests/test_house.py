@@ -22,7 +22,7 @@ FLOORS = (
 
 FLOOR = {package: number for number, packages in enumerate(FLOORS) for package in packages}
 LONGEST = 300
-MOST_MODULES = 156
+MOST_MODULES = 157
 """As many as there are, packages' own files and members of registries apart: a member more is no module too many."""
 
 MEMBERS = ("signals", "techniques", "metrics", "layouts", "recipes", "cli")
