@@ -34,6 +34,19 @@ def test_the_classifier_finds_a_contradiction_and_leaves_a_paraphrase_alone() ->
 
 
 @needs_the_encoder
+@pytest.mark.parametrize(
+    ("said", "meant", "opposite"), [("rejected", "turned down", "approved"), ("approved", "passed", "rejected")]
+)
+def test_it_puts_other_words_above_a_copy_that_says_the_opposite(said: str, meant: str, opposite: str) -> None:
+    sentence = "The committee {} the budget on Monday after a long debate."
+    paraphrase = f"On Monday, following lengthy discussions, the panel {meant} the budget."
+    right, wrong = BleurtScorer("bundled:metric-base", device="cpu").score(
+        [sentence.format(said)] * 2, [paraphrase, sentence.format(opposite)]
+    )
+    assert right > wrong + 0.3
+
+
+@needs_the_encoder
 def test_it_gives_its_golden_scores_however_it_is_run() -> None:
     checks = check(BleurtScorer("bundled:metric-base", device="cpu"))
     assert any("selftest.json" in one.what for one in checks)
