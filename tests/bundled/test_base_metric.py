@@ -1,4 +1,4 @@
-"""The base-sized models that are shipped as changes of a packaged encoder: size, golden scores, contradictions."""
+"""Base-sized models, shipped as changes of a packaged encoder: size, golden scores, contradictions; and facts."""
 
 import importlib.util
 
@@ -28,22 +28,24 @@ def test_the_classifier_finds_a_contradiction_and_leaves_a_paraphrase_alone() ->
     paraphrase = "On Monday, following lengthy discussions, the panel turned the budget down."
     scorer = BleurtScorer("bundled:metric", device="cpu", entailment="bundled:entailment-base")
     wrong, right = scorer.score([reference] * 2, [copy, paraphrase])
-    assert wrong < right
     plain = BleurtScorer("bundled:metric", device="cpu").score([reference] * 2, [copy, paraphrase])
-    assert plain[0] > plain[1] == pytest.approx(right, abs=1e-5)
+    assert wrong < plain[0] - 0.5
+    assert right == pytest.approx(plain[1], abs=1e-5)
 
 
-@needs_the_encoder
+@pytest.mark.parametrize("name", ["bundled:metric", pytest.param("bundled:metric-base", marks=needs_the_encoder)])
 @pytest.mark.parametrize(
     ("said", "meant", "opposite"), [("rejected", "turned down", "approved"), ("approved", "passed", "rejected")]
 )
-def test_it_puts_other_words_above_a_copy_that_says_the_opposite(said: str, meant: str, opposite: str) -> None:
+def test_it_puts_other_words_above_a_copy_that_says_the_opposite(
+    name: str, said: str, meant: str, opposite: str
+) -> None:
     sentence = "The committee {} the budget on Monday after a long debate."
     paraphrase = f"On Monday, following lengthy discussions, the panel {meant} the budget."
-    right, wrong = BleurtScorer("bundled:metric-base", device="cpu").score(
+    right, wrong = BleurtScorer(name, device="cpu").score(
         [sentence.format(said)] * 2, [paraphrase, sentence.format(opposite)]
     )
-    assert right > wrong + 0.3
+    assert right > wrong + 0.2
 
 
 @needs_the_encoder
